@@ -1,0 +1,1 @@
+//! The device model: objects, quotas and command execution over a backend.

@@ -1,0 +1,1 @@
+//! Driver library: one client over several transports.

@@ -1,0 +1,72 @@
+//! What lowering needs to know of a device.
+
+/// Kind of device, as far as it changes a choice of kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A CPU implementation such as lavapipe.
+    Cpu,
+    /// Shares memory with the host.
+    Integrated,
+    /// Has its own memory.
+    Discrete,
+}
+
+/// One advertised cooperative-matrix shape at subgroup scope (VK_KHR_cooperative_matrix).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MatrixTuple {
+    /// Rows of A and of the result.
+    pub m: u32,
+    /// Columns of B and of the result.
+    pub n: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// `VkComponentTypeKHR` of A and B.
+    pub operand: i32,
+    /// `VkComponentTypeKHR` of the accumulator and the result.
+    pub result: i32,
+}
+
+/// Limits and features of a Vulkan 1.3 device. Every device that `accel-vulkan` opens has buffer device
+/// addresses, 8- and 16-bit storage, `shaderInt8`, `shaderInt16`, `shaderInt64`, `shaderFloat16`, scalar
+/// block layout, timeline semaphores, synchronization2 and subgroup arithmetic; kernels may rely on those.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceCaps {
+    /// Name for messages.
+    pub name: String,
+    /// Kind.
+    pub kind: DeviceKind,
+    /// Lanes of a subgroup.
+    pub subgroup_size: u32,
+    /// Most invocations of a workgroup.
+    pub max_workgroup_invocations: u32,
+    /// Most workgroups per dimension.
+    pub max_workgroup_count: [u32; 3],
+    /// Bytes of shared memory of a workgroup.
+    pub shared_memory_bytes: u32,
+    /// Bytes of push constants.
+    pub push_constant_bytes: u32,
+    /// Largest single allocation in bytes.
+    pub max_allocation_bytes: u64,
+    /// `shaderFloat64`.
+    pub float64: bool,
+    /// Cooperative-matrix shapes that passed the start-up self-test.
+    pub matrices: Vec<MatrixTuple>,
+}
+
+impl DeviceCaps {
+    /// Limits that every Vulkan 1.3 desktop device meets: for `accelctl check` without a device, and tests.
+    pub fn baseline() -> Self {
+        Self {
+            name: "baseline Vulkan 1.3".into(),
+            kind: DeviceKind::Cpu,
+            subgroup_size: 8,
+            max_workgroup_invocations: 256,
+            max_workgroup_count: [65_535; 3],
+            shared_memory_bytes: 32 << 10,
+            push_constant_bytes: 128,
+            max_allocation_bytes: 1 << 30,
+            float64: false,
+            matrices: Vec::new(),
+        }
+    }
+}

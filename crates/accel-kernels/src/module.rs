@@ -1,0 +1,27 @@
+//! SPIR-V modules, compiled from `shaders/` by the build script.
+
+/// A compiled shader variant.
+#[derive(Debug)]
+pub struct Module {
+    /// `family_kernel.variant`, for example `matmul_tiled.f32`.
+    pub name: &'static str,
+    /// SPIR-V words, little-endian.
+    pub spirv: &'static [u8],
+    /// SHA-256 of `spirv`, hexadecimal: the key of `shaders/manifest.txt`.
+    pub sha256: &'static str,
+}
+
+// Modules are statics with unique names: identity is the name.
+impl PartialEq for Module {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Module {}
+
+impl std::hash::Hash for Module {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}

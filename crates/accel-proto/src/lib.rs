@@ -1,0 +1,1 @@
+//! Wire format of the virtio-accel protocol.

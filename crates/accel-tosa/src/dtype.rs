@@ -1,0 +1,74 @@
+//! Element types.
+
+/// Element type of a tensor (TOSA 1.0 section 1.10.1; 1.1 additions are known by name only).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// One byte, 0 or 1.
+    Bool,
+    /// Two per byte, low nibble first.
+    Int4,
+    /// Signed byte.
+    Int8,
+    /// Signed 16-bit.
+    Int16,
+    /// Signed 32-bit.
+    Int32,
+    /// Signed 48-bit, six bytes in an artifact.
+    Int48,
+    /// IEEE binary32.
+    Fp32,
+    /// IEEE binary16.
+    Fp16,
+    /// bfloat16.
+    Bf16,
+    /// Shape element: 64-bit, never a data tensor.
+    Shape,
+    /// OCP FP8 E4M3.
+    Fp8E4M3,
+    /// OCP FP8 E5M2.
+    Fp8E5M2,
+}
+
+impl DType {
+    /// Bytes of one element as a guest binds it and as the artifact stores it; `None` for INT4, whose
+    /// elements share bytes.
+    pub const fn bytes(self) -> Option<usize> {
+        Some(match self {
+            Self::Int4 => return None,
+            Self::Bool | Self::Int8 | Self::Fp8E4M3 | Self::Fp8E5M2 => 1,
+            Self::Int16 | Self::Fp16 | Self::Bf16 => 2,
+            Self::Int32 | Self::Fp32 => 4,
+            Self::Int48 => 6,
+            Self::Shape => 8,
+        })
+    }
+
+    /// The name that TOSA and `tosa-tools` use, for messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "BOOL",
+            Self::Int4 => "INT4",
+            Self::Int8 => "INT8",
+            Self::Int16 => "INT16",
+            Self::Int32 => "INT32",
+            Self::Int48 => "INT48",
+            Self::Fp32 => "FP32",
+            Self::Fp16 => "FP16",
+            Self::Bf16 => "BF16",
+            Self::Shape => "SHAPE",
+            Self::Fp8E4M3 => "FP8E4M3",
+            Self::Fp8E5M2 => "FP8E5M2",
+        }
+    }
+
+    /// Whether the type is a floating-point format.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::Fp32 | Self::Fp16 | Self::Bf16 | Self::Fp8E4M3 | Self::Fp8E5M2)
+    }
+}
+
+impl std::fmt::Display for DType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,20 @@
+//! Reads `.tosa` bytes into a checked, typed graph.
+//!
+//! [`read`] verifies the FlatBuffer, resolves names, folds every operand that TOSA requires to be a
+//! compile-time constant (zero points, pads, slice bounds, RESIZE scales, reshape shapes) into the
+//! operator itself, and checks types, shapes, level 8K limits and every ERROR_IF. What comes out is a
+//! [`Graph`] whose operators only have data tensors as operands, in execution order.
+#![forbid(unsafe_code)]
+
+mod dtype;
+mod graph;
+mod op;
+mod refusal;
+
+pub use dtype::DType;
+pub use graph::{Constant, Graph, Node, Profile, Tensor, TensorId, Version};
+pub use op::{
+    BinaryOp, CompareOp, ConvAttrs, LogicalOp, NanMode, Op, PoolAttrs, ReduceOp, RescaleAttrs, ResizeAttrs,
+    ResizeMode, Rounding, UnaryOp,
+};
+pub use refusal::{Refusal, Rule};

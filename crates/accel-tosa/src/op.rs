@@ -1,0 +1,284 @@
+//! Operators with their attributes and compile-time operands.
+
+use crate::DType;
+
+/// How NaN operands of MAXIMUM, MINIMUM, CLAMP, ARGMAX, pools and reductions behave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NanMode {
+    /// A NaN operand gives NaN.
+    Propagate,
+    /// A NaN operand is passed over.
+    Ignore,
+}
+
+/// Rounding of RESCALE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// SINGLE_ROUND.
+    Single,
+    /// DOUBLE_ROUND (EXT-DOUBLEROUND).
+    Double,
+    /// INEXACT_ROUND (EXT-INEXACTROUND).
+    Inexact,
+}
+
+/// Float or integer element-wise operators of one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are TOSA's")]
+pub enum UnaryOp {
+    Abs,
+    BitwiseNot,
+    Ceil,
+    Clz,
+    Cos,
+    Erf,
+    Exp,
+    Floor,
+    Log,
+    LogicalNot,
+    Reciprocal,
+    Rsqrt,
+    Sigmoid,
+    Sin,
+    Tanh,
+}
+
+/// Element-wise operators of two broadcast operands whose result has the operands' type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are TOSA's")]
+pub enum BinaryOp {
+    Add,
+    ArithmeticRightShift { round: bool },
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    IntDiv,
+    LogicalLeftShift,
+    LogicalRightShift,
+    Maximum { nan_mode: NanMode },
+    Minimum { nan_mode: NanMode },
+    Pow,
+    Sub,
+}
+
+/// BOOL operators of two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are TOSA's")]
+pub enum LogicalOp {
+    And,
+    Or,
+    Xor,
+}
+
+/// Comparisons; the result is BOOL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are TOSA's")]
+pub enum CompareOp {
+    Equal,
+    Greater,
+    GreaterEqual,
+}
+
+/// Reductions along one axis, which stays with extent 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are TOSA's")]
+pub enum ReduceOp {
+    All,
+    Any,
+    Max { nan_mode: NanMode },
+    Min { nan_mode: NanMode },
+    Product,
+    Sum,
+}
+
+/// Attributes of CONV2D, DEPTHWISE_CONV2D. Layouts: input NHWC; weight OHWI (CONV2D) or HWCM (DEPTHWISE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConvAttrs {
+    /// Top, bottom, left, right, in elements.
+    pub pad: [u32; 4],
+    /// Y, X.
+    pub stride: [u32; 2],
+    /// Y, X.
+    pub dilation: [u32; 2],
+    /// Accumulator type of the artifact; kernels accumulate FP in FP32 whatever it says.
+    pub acc_type: DType,
+    /// Zero point of the input (0 for float).
+    pub input_zp: i32,
+    /// Zero point of the weight (0 for float).
+    pub weight_zp: i32,
+}
+
+/// Attributes of MAX_POOL2D and AVG_POOL2D. Layout NHWC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PoolAttrs {
+    /// Y, X.
+    pub kernel: [u32; 2],
+    /// Y, X.
+    pub stride: [u32; 2],
+    /// Top, bottom, left, right.
+    pub pad: [u32; 4],
+}
+
+/// Sampling of RESIZE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are TOSA's")]
+pub enum ResizeMode {
+    Nearest,
+    Bilinear,
+}
+
+/// Attributes of RESIZE (NHWC).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ResizeAttrs {
+    /// Sampling.
+    pub mode: ResizeMode,
+    /// `[scale_y_n, scale_y_d, scale_x_n, scale_x_d]`.
+    pub scale: [i32; 4],
+    /// Y, X.
+    pub offset: [i32; 2],
+    /// Y, X.
+    pub border: [i32; 2],
+}
+
+/// Attributes of RESCALE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RescaleAttrs {
+    /// 32-bit multipliers (`scale32`) or 16-bit.
+    pub scale32: bool,
+    /// Rounding.
+    pub rounding: Rounding,
+    /// One multiplier and shift per index of the last dimension, otherwise one for all.
+    pub per_channel: bool,
+    /// The input's bits are unsigned.
+    pub input_unsigned: bool,
+    /// The output's bits are unsigned.
+    pub output_unsigned: bool,
+    /// Zero point of the input, already read as unsigned where the input is.
+    pub input_zp: i32,
+    /// Zero point of the output, likewise.
+    pub output_zp: i32,
+}
+
+/// An operator. The comment of each names the operands that stay in `Node::inputs`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// `[input]` -> INT32 indices, without the axis.
+    ArgMax {
+        /// Axis reduced.
+        axis: u32,
+        /// NaN handling.
+        nan_mode: NanMode,
+    },
+    /// `[input]`.
+    AvgPool2d {
+        /// Window.
+        pool: PoolAttrs,
+        /// Accumulator type.
+        acc_type: DType,
+        /// Zero point of the input.
+        input_zp: i32,
+        /// Zero point of the output.
+        output_zp: i32,
+    },
+    /// `[input, weight, bias]`; bias has 1 or OC elements.
+    Conv2d(ConvAttrs),
+    /// `[input, weight, bias]`; bias has 1 or C*M elements.
+    DepthwiseConv2d(ConvAttrs),
+    /// `[a, b]`: `[N,H,C] x [N,C,W]`.
+    MatMul {
+        /// Zero point of a.
+        a_zp: i32,
+        /// Zero point of b.
+        b_zp: i32,
+    },
+    /// `[input]`.
+    MaxPool2d {
+        /// Window.
+        pool: PoolAttrs,
+        /// NaN handling.
+        nan_mode: NanMode,
+    },
+    /// `[input]`; bounds are the little-endian bits of the tensor's type, zero-extended.
+    Clamp {
+        /// Lower bound.
+        min: u64,
+        /// Upper bound.
+        max: u64,
+        /// NaN handling.
+        nan_mode: NanMode,
+    },
+    /// `[input]`.
+    Unary(UnaryOp),
+    /// `[a, b]`, broadcast.
+    Binary(BinaryOp),
+    /// `[a, b]`, broadcast; `shift` is 0 but for INT32.
+    Mul {
+        /// Right shift of the 64-bit product, rounded.
+        shift: u32,
+    },
+    /// `[a, b]`, broadcast.
+    Logical(LogicalOp),
+    /// `[a, b]`, broadcast.
+    Compare(CompareOp),
+    /// `[input]`.
+    Negate {
+        /// Zero point of the input.
+        input_zp: i32,
+        /// Zero point of the output.
+        output_zp: i32,
+    },
+    /// `[condition, on_true, on_false]`, broadcast.
+    Select,
+    /// `[input, table]`; the table is a constant of 256 (INT8) or 513 (INT16) elements.
+    Table,
+    /// `[input]`.
+    Reduce {
+        /// Reduction.
+        op: ReduceOp,
+        /// Axis reduced.
+        axis: u32,
+    },
+    /// `[input...]`.
+    Concat {
+        /// Axis joined.
+        axis: u32,
+    },
+    /// `[input]`.
+    Pad {
+        /// Elements before and after, a pair per dimension.
+        padding: Vec<[u32; 2]>,
+        /// Little-endian bits of the pad value, zero-extended.
+        value: u64,
+    },
+    /// `[input]`; the new shape is the output's.
+    Reshape,
+    /// `[input]`.
+    Reverse {
+        /// Axis reversed.
+        axis: u32,
+    },
+    /// `[input]`; the size is the output's shape.
+    Slice {
+        /// First index per dimension.
+        start: Vec<u32>,
+    },
+    /// `[input]`; multiples follow from the shapes.
+    Tile,
+    /// `[input]`.
+    Transpose {
+        /// Output dimension i is input dimension `perms[i]`.
+        perms: Vec<u32>,
+    },
+    /// `[values, indices]`: `[N,K,C]`, `[N,W]` -> `[N,W,C]`.
+    Gather,
+    /// `[values_in, indices, input]`: `[N,K,C]`, `[N,W]`, `[N,W,C]` -> `[N,K,C]`.
+    Scatter,
+    /// `[input]`.
+    Resize(ResizeAttrs),
+    /// `[input]`.
+    Cast,
+    /// `[input, multiplier, shift]`; multiplier and shift are constants.
+    Rescale(RescaleAttrs),
+    /// `[input]`.
+    Identity,
+}

@@ -1,0 +1,2 @@
+//! Command line of the accelerator device.
+fn main() {}

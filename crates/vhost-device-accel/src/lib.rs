@@ -1,0 +1,1 @@
+//! vhost-user daemon for a neural-network accelerator device.
