@@ -1,19 +1,19 @@
 //! Lowers a TOSA graph to a plan of Vulkan kernels. No Vulkan calls.
+//!
+//! `lower/` has a file a kernel family; each turns an operator into launches on a [`builder`], whose values
+//! have no addresses yet. [`finish`] then packs the arena, decides which kernels write straight into output
+//! slots and where barriers stand. The kernels themselves are in the workspace's `shaders/`.
 #![forbid(unsafe_code)]
 
+mod arena;
+mod builder;
 mod caps;
+mod finish;
+mod lower;
 mod module;
 mod plan;
 
 pub use caps::{DeviceCaps, DeviceKind, MatrixTuple};
-pub use module::Module;
+pub use lower::lower;
+pub use module::{MODULES, Module, module};
 pub use plan::{BINDING_ALIGNMENT, Dispatch, PipelineSpec, Place, Plan, REGION_ALIGNMENT, Region, Slot};
-
-/// Lowers `graph` for a device.
-///
-/// # Errors
-/// A refusal of kind [`accel_tosa::Rule::Unsupported`] that names the operator when no kernel covers it.
-pub fn lower(graph: &accel_tosa::Graph, caps: &DeviceCaps) -> Result<Plan, accel_tosa::Refusal> {
-    let _ = (graph, caps);
-    Err(accel_tosa::Refusal { at: None, rule: accel_tosa::Rule::Unsupported, message: "lowering is being built".into() })
-}

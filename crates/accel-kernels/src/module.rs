@@ -25,3 +25,10 @@ impl std::hash::Hash for Module {
         self.name.hash(state);
     }
 }
+
+include!(concat!(env!("OUT_DIR"), "/modules.rs"));
+
+/// The module of that name.
+pub fn module(name: &str) -> Option<&'static Module> {
+    MODULES.binary_search_by(|m| m.name.cmp(name)).ok().map(|i| &MODULES[i])
+}

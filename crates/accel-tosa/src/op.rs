@@ -282,3 +282,98 @@ pub enum Op {
     /// `[input]`.
     Identity,
 }
+
+impl Op {
+    /// TOSA's name of the operator.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::ArgMax { .. } => "ARGMAX",
+            Self::AvgPool2d { .. } => "AVG_POOL2D",
+            Self::Conv2d(_) => "CONV2D",
+            Self::DepthwiseConv2d(_) => "DEPTHWISE_CONV2D",
+            Self::MatMul { .. } => "MATMUL",
+            Self::MaxPool2d { .. } => "MAX_POOL2D",
+            Self::Clamp { .. } => "CLAMP",
+            Self::Unary(op) => op.name(),
+            Self::Binary(op) => op.name(),
+            Self::Mul { .. } => "MUL",
+            Self::Logical(LogicalOp::And) => "LOGICAL_AND",
+            Self::Logical(LogicalOp::Or) => "LOGICAL_OR",
+            Self::Logical(LogicalOp::Xor) => "LOGICAL_XOR",
+            Self::Compare(CompareOp::Equal) => "EQUAL",
+            Self::Compare(CompareOp::Greater) => "GREATER",
+            Self::Compare(CompareOp::GreaterEqual) => "GREATER_EQUAL",
+            Self::Negate { .. } => "NEGATE",
+            Self::Select => "SELECT",
+            Self::Table => "TABLE",
+            Self::Reduce { op, .. } => op.name(),
+            Self::Concat { .. } => "CONCAT",
+            Self::Pad { .. } => "PAD",
+            Self::Reshape => "RESHAPE",
+            Self::Reverse { .. } => "REVERSE",
+            Self::Slice { .. } => "SLICE",
+            Self::Tile => "TILE",
+            Self::Transpose { .. } => "TRANSPOSE",
+            Self::Gather => "GATHER",
+            Self::Scatter => "SCATTER",
+            Self::Resize(_) => "RESIZE",
+            Self::Cast => "CAST",
+            Self::Rescale(_) => "RESCALE",
+            Self::Identity => "IDENTITY",
+        }
+    }
+}
+
+impl UnaryOp {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Abs => "ABS",
+            Self::BitwiseNot => "BITWISE_NOT",
+            Self::Ceil => "CEIL",
+            Self::Clz => "CLZ",
+            Self::Cos => "COS",
+            Self::Erf => "ERF",
+            Self::Exp => "EXP",
+            Self::Floor => "FLOOR",
+            Self::Log => "LOG",
+            Self::LogicalNot => "LOGICAL_NOT",
+            Self::Reciprocal => "RECIPROCAL",
+            Self::Rsqrt => "RSQRT",
+            Self::Sigmoid => "SIGMOID",
+            Self::Sin => "SIN",
+            Self::Tanh => "TANH",
+        }
+    }
+}
+
+impl BinaryOp {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Add => "ADD",
+            Self::ArithmeticRightShift { .. } => "ARITHMETIC_RIGHT_SHIFT",
+            Self::BitwiseAnd => "BITWISE_AND",
+            Self::BitwiseOr => "BITWISE_OR",
+            Self::BitwiseXor => "BITWISE_XOR",
+            Self::IntDiv => "INTDIV",
+            Self::LogicalLeftShift => "LOGICAL_LEFT_SHIFT",
+            Self::LogicalRightShift => "LOGICAL_RIGHT_SHIFT",
+            Self::Maximum { .. } => "MAXIMUM",
+            Self::Minimum { .. } => "MINIMUM",
+            Self::Pow => "POW",
+            Self::Sub => "SUB",
+        }
+    }
+}
+
+impl ReduceOp {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::All => "REDUCE_ALL",
+            Self::Any => "REDUCE_ANY",
+            Self::Max { .. } => "REDUCE_MAX",
+            Self::Min { .. } => "REDUCE_MIN",
+            Self::Product => "REDUCE_PRODUCT",
+            Self::Sum => "REDUCE_SUM",
+        }
+    }
+}
