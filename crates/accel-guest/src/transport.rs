@@ -1,0 +1,87 @@
+//! What a client needs of whatever carries its frames.
+
+use std::time::Duration;
+
+use crate::Result;
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token {
+    pub(crate) queue: usize,
+    pub(crate) id: u64,
+}
+
+/// Carries frames to a device over one or more command virtqueues. All methods may be called from several
+/// threads at once.
+pub trait Transport: Send + Sync {
+    /// The device's configuration space as it was at start.
+    fn config(&self) -> &[u8];
+
+    /// Command queues that are running; at least 1.
+    fn queues(&self) -> usize;
+
+    /// Queues a request, whose frame is the concatenation of `request`, with room for a response of
+    /// `response_capacity` bytes. Waits while the ring or its memory is full and requests are in flight.
+    ///
+    /// # Errors
+    /// [`crate::Error::TooLarge`], [`crate::Error::Gone`], [`crate::Error::NoSuchQueue`].
+    fn submit(&self, queue: usize, request: &[&[u8]], response_capacity: usize) -> Result<Token>;
+
+    /// Sleeps until the response is there and takes it: what the device wrote, which may be nothing.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`], after which the request can be waited for again;
+    /// [`crate::Error::Gone`] when the device vanishes meanwhile.
+    fn wait(&self, token: Token, timeout: Option<Duration>) -> Result<Vec<u8>>;
+
+    /// Drops interest in a request: its response is thrown away when it comes.
+    fn forget(&self, token: Token);
+}
+
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn config(&self) -> &[u8] {
+        (**self).config()
+    }
+
+    fn queues(&self) -> usize {
+        (**self).queues()
+    }
+
+    fn submit(&self, queue: usize, request: &[&[u8]], response_capacity: usize) -> Result<Token> {
+        (**self).submit(queue, request, response_capacity)
+    }
+
+    fn wait(&self, token: Token, timeout: Option<Duration>) -> Result<Vec<u8>> {
+        (**self).wait(token, timeout)
+    }
+
+    fn forget(&self, token: Token) {
+        (**self).forget(token);
+    }
+}
+
+/// Why a sleep for the device ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The device notified.
+    Notified,
+    /// The time ran out.
+    TimedOut,
+    /// The device will never notify again.
+    Gone,
+}
+
+/// How the two sides of a ring wake each other.
+pub trait Notifier: Send + Sync {
+    /// Tells the device that the available ring grew.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn kick(&self) -> Result<()>;
+
+    /// Sleeps until the device notifies, without polling.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn sleep(&self, timeout: Option<Duration>) -> Result<Wake>;
+}
