@@ -61,6 +61,31 @@ impl DType {
         }
     }
 
+    /// The type with this number in the schema, `None` for unknown numbers and for types of TOSA 1.1.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        Some(match code {
+            1 => Self::Bool,
+            2 => Self::Int4,
+            3 => Self::Int8,
+            4 => Self::Int16,
+            5 => Self::Int32,
+            6 => Self::Int48,
+            7 => Self::Fp32,
+            8 => Self::Fp16,
+            9 => Self::Bf16,
+            10 => Self::Shape,
+            11 => Self::Fp8E4M3,
+            12 => Self::Fp8E5M2,
+            _ => return None,
+        })
+    }
+
+    /// The type's number in the schema.
+    pub const fn code(self) -> u32 {
+        // The variants stand in the schema's order, whose number 0 is "unknown".
+        self as u32 + 1
+    }
+
     /// Whether the type is a floating-point format.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::Fp32 | Self::Fp16 | Self::Bf16 | Self::Fp8E4M3 | Self::Fp8E5M2)

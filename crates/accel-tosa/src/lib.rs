@@ -7,9 +7,16 @@
 #![forbid(unsafe_code)]
 
 mod dtype;
+mod flat;
 mod graph;
+pub mod level;
 mod op;
+pub mod operators;
+mod ops;
+mod read;
 mod refusal;
+mod schema;
+mod site;
 
 pub use dtype::DType;
 pub use graph::{Constant, Graph, Node, Profile, Tensor, TensorId, Version};
@@ -17,4 +24,6 @@ pub use op::{
     BinaryOp, CompareOp, ConvAttrs, LogicalOp, NanMode, Op, PoolAttrs, ReduceOp, RescaleAttrs, ResizeAttrs,
     ResizeMode, Rounding, UnaryOp,
 };
+pub use operators::operators;
+pub use read::read;
 pub use refusal::{Refusal, Rule};

@@ -1,0 +1,543 @@
+//! The table of TOSA operators: names, operands and the types that each accepts.
+//!
+//! Everything that needs to know an operator's types reads it here: the checks of this crate, the operator table
+//! of the documentation, and the device's answer to a query.
+
+use crate::DType;
+use crate::DType::*;
+
+/// What an implementation must offer to accept a row of types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfileNeed {
+    /// PRO-INT.
+    Int,
+    /// PRO-FP.
+    Float,
+    /// Either profile.
+    Either,
+}
+
+/// One combination of types that an operator accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeRow {
+    /// A type for each of [`OperatorInfo::columns`].
+    pub types: &'static [DType],
+    /// Profile that has the combination.
+    pub profile: ProfileNeed,
+    /// Extension that it needs, e.g. `EXT-INT16`, or [`TOSA_1_1`].
+    pub extension: Option<&'static str>,
+}
+
+/// In place of an extension's name: the combination came with version 1.1.
+pub const TOSA_1_1: &str = "TOSA 1.1";
+
+/// Type of an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperandType {
+    /// The type in this column of the row.
+    Column(usize),
+    /// Always this type.
+    Fixed(DType),
+    /// The operator's own checks decide.
+    Checked,
+}
+
+/// How an operand reaches the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperandKind {
+    /// A tensor, computed or constant; stays an operand of the node.
+    Data,
+    /// A constant tensor (without EXT-DYNAMIC); stays an operand of the node.
+    ConstantData,
+    /// A constant tensor (without EXT-DYNAMIC) that is folded into the operator.
+    Constant,
+    /// A CONST_SHAPE, folded into the operator.
+    Shape,
+}
+
+/// An operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// TOSA's name for it.
+    pub name: &'static str,
+    /// How it reaches the operator.
+    pub kind: OperandKind,
+    /// Its type.
+    pub dtype: OperandType,
+}
+
+/// Which attribute table an operator carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AttributeKind {
+    None,
+    Axis,
+    Pool,
+    Conv,
+    Clamp,
+    Mode,
+    Round,
+    Transpose,
+    Rescale,
+}
+
+/// An operator of TOSA 1.0 that a [`Graph`](crate::Graph) can hold.
+#[derive(Clone, Copy, Debug)]
+pub struct OperatorInfo {
+    /// Number in the schema.
+    pub code: u32,
+    /// TOSA's name.
+    pub name: &'static str,
+    /// Operands in order; for [`variadic`](Self::variadic) operators the only one, repeated.
+    pub inputs: &'static [Operand],
+    /// Whether the operator takes a list (CONCAT).
+    pub variadic: bool,
+    /// Type of the only result.
+    pub output: OperandType,
+    /// What the columns of [`rows`](Self::rows) stand for.
+    pub columns: &'static [&'static str],
+    /// Accepted combinations of types; empty for CONST_SHAPE.
+    pub rows: &'static [TypeRow],
+    pub(crate) attribute: AttributeKind,
+}
+
+impl OperatorInfo {
+    /// Number of the column with this name.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|&c| c == name)
+    }
+}
+
+macro_rules! rows {
+    ($($need:ident $(($extension:expr))?: $($t:ident)+;)*) => {
+        &[$(TypeRow {
+            types: &[$($t),+],
+            profile: ProfileNeed::$need,
+            extension: rows!(@extension $($extension)?),
+        }),*]
+    };
+    (@extension) => { None };
+    (@extension $extension:expr) => { Some($extension) };
+}
+
+const EXT_INT4: &str = "EXT-INT4";
+const EXT_INT16: &str = "EXT-INT16";
+const EXT_BF16: &str = "EXT-BF16";
+const EXT_E4M3: &str = "EXT-FP8E4M3";
+const EXT_E5M2: &str = "EXT-FP8E5M2";
+const EXT_BF16_E4M3: &str = "EXT-BF16 and EXT-FP8E4M3";
+const EXT_BF16_E5M2: &str = "EXT-BF16 and EXT-FP8E5M2";
+
+const FLOAT: &[TypeRow] = rows! { Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16; };
+const BOOL: &[TypeRow] = rows! { Either: Bool; };
+const INT32_FIRST: &[TypeRow] = rows! { Either: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16; };
+const INT32_FLOAT: &[TypeRow] = rows! { Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16; };
+const INTS: &[TypeRow] = rows! { Int: Int8; Int: Int16; Int: Int32; };
+const SHIFTED: &[TypeRow] = rows! { Either: Int8; Either: Int16; Either: Int32; };
+const INTS_FLOAT: &[TypeRow] = rows! {
+    Int: Int8; Int: Int16; Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
+};
+const CLAMPED: &[TypeRow] = rows! {
+    Int: Int8; Int(EXT_INT16): Int16; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
+};
+const NARROW: &[TypeRow] = rows! {
+    Int: Int8; Int(EXT_INT16): Int16; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
+    Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+};
+const SELECTED: &[TypeRow] = rows! {
+    Either: Bool; Int: Int8; Int: Int16; Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
+};
+const MOVED: &[TypeRow] = rows! {
+    Either: Bool; Int: Int8; Int: Int16; Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
+    Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+};
+const JOINED: &[TypeRow] = rows! {
+    Either: Bool; Int: Int8; Int(EXT_INT16): Int16; Int: Int32; Float: Fp16; Float: Fp32;
+    Float(EXT_BF16): Bf16; Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+};
+const GATHERED: &[TypeRow] = rows! {
+    Int: Int8; Int: Int16; Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
+    Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+};
+const ANY: &[TypeRow] = rows! {
+    Either: Bool; Either: Int8; Either: Int16; Either: Int32; Float: Fp16; Float: Fp32;
+    Int(EXT_INT4): Int4; Int(EXT_INT16): Int48; Float(EXT_BF16): Bf16;
+    Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+};
+const POOLED: &[TypeRow] = rows! {
+    Int: Int8 Int32; Int(EXT_INT16): Int16 Int32; Float: Fp16 Fp16; Float: Fp16 Fp32; Float: Fp32 Fp32;
+    Float(EXT_BF16): Bf16 Fp32; Float(EXT_E4M3): Fp8E4M3 Fp16; Float(EXT_E5M2): Fp8E5M2 Fp16;
+};
+const CONVOLVED: &[TypeRow] = rows! {
+    Int: Int8 Int8 Int32 Int32; Int(EXT_INT4): Int8 Int4 Int32 Int32; Int(EXT_INT16): Int16 Int8 Int48 Int48;
+    Float: Fp16 Fp16 Fp16 Fp16; Float: Fp16 Fp16 Fp16 Fp32; Float: Fp32 Fp32 Fp32 Fp32;
+    Float(EXT_BF16): Bf16 Bf16 Bf16 Fp32;
+    Float(EXT_E4M3): Fp8E4M3 Fp8E4M3 Fp16 Fp16; Float(EXT_E5M2): Fp8E5M2 Fp8E5M2 Fp16 Fp16;
+};
+const MULTIPLIED: &[TypeRow] = rows! {
+    Int: Int8 Int8 Int32; Int(EXT_INT16): Int16 Int16 Int48;
+    Float: Fp16 Fp16 Fp16; Float: Fp16 Fp16 Fp32; Float: Fp32 Fp32 Fp32; Float(EXT_BF16): Bf16 Bf16 Fp32;
+    Float(EXT_E4M3): Fp8E4M3 Fp8E4M3 Fp16; Float(EXT_E5M2): Fp8E5M2 Fp8E5M2 Fp16;
+};
+const PRODUCTS: &[TypeRow] = rows! {
+    Int: Int8 Int32; Int: Int16 Int32; Either: Int32 Int32;
+    Float: Fp16 Fp16; Float: Fp32 Fp32; Float(EXT_BF16): Bf16 Bf16;
+};
+const TABLED: &[TypeRow] = rows! { Int: Int8 Int8 Int8; Int(EXT_INT16): Int16 Int16 Int32; };
+const RESIZED: &[TypeRow] = rows! {
+    Int: Int8 Int32; Int: Int8 Int8; Int(EXT_INT16): Int16 Int48; Int(EXT_INT16): Int16 Int16;
+    Float: Fp16 Fp16; Float: Fp32 Fp32; Float(EXT_BF16): Bf16 Bf16;
+};
+const RESCALED: &[TypeRow] = rows! {
+    Int: Int8 Int8; Int: Int8 Int16; Int: Int8 Int32; Int: Int16 Int8; Int: Int16 Int16; Int: Int16 Int32;
+    Int: Int32 Int8; Int: Int32 Int16; Int: Int32 Int32;
+    Int(EXT_INT16): Int48 Int8; Int(EXT_INT16): Int48 Int16; Int(EXT_INT16): Int48 Int32;
+};
+const CONVERTED: &[TypeRow] = rows! {
+    Int: Bool Int8; Int: Bool Int16; Int: Bool Int32; Int: Int8 Bool; Int: Int8 Int16; Int: Int8 Int32;
+    Int: Int16 Bool; Int: Int16 Int8; Int: Int16 Int32; Int: Int32 Bool; Int: Int32 Int8; Int: Int32 Int16;
+    Float: Int8 Fp16; Float: Int8 Fp32; Float: Int16 Fp16; Float: Int16 Fp32; Float: Int32 Fp16; Float: Int32 Fp32;
+    Float: Fp16 Int8; Float: Fp16 Int16; Float: Fp16 Int32; Float: Fp16 Fp32;
+    Float: Fp32 Int8; Float: Fp32 Int16; Float: Fp32 Int32; Float: Fp32 Fp16;
+    Float(TOSA_1_1): Bool Fp32; Float(TOSA_1_1): Fp32 Bool;
+    Float(EXT_BF16): Int8 Bf16; Float(EXT_BF16): Int16 Bf16; Float(EXT_BF16): Int32 Bf16;
+    Float(EXT_BF16): Bf16 Int8; Float(EXT_BF16): Bf16 Int16; Float(EXT_BF16): Bf16 Int32;
+    Float(EXT_BF16): Bf16 Fp32; Float(EXT_BF16): Fp32 Bf16;
+    Float(EXT_E4M3): Fp8E4M3 Fp16; Float(EXT_E4M3): Fp8E4M3 Fp32; Float(EXT_BF16_E4M3): Fp8E4M3 Bf16;
+    Float(EXT_E4M3): Fp16 Fp8E4M3; Float(EXT_E4M3): Fp32 Fp8E4M3; Float(EXT_BF16_E4M3): Bf16 Fp8E4M3;
+    Float(EXT_E5M2): Fp8E5M2 Fp16; Float(EXT_E5M2): Fp8E5M2 Fp32; Float(EXT_BF16_E5M2): Fp8E5M2 Bf16;
+    Float(EXT_E5M2): Fp16 Fp8E5M2; Float(EXT_E5M2): Fp32 Fp8E5M2; Float(EXT_BF16_E5M2): Bf16 Fp8E5M2;
+};
+
+const fn operand(name: &'static str, kind: OperandKind, dtype: OperandType) -> Operand {
+    Operand { name, kind, dtype }
+}
+const fn data(name: &'static str, column: usize) -> Operand {
+    operand(name, OperandKind::Data, OperandType::Column(column))
+}
+const fn constant(name: &'static str, column: usize) -> Operand {
+    operand(name, OperandKind::Constant, OperandType::Column(column))
+}
+const fn shape(name: &'static str) -> Operand {
+    operand(name, OperandKind::Shape, OperandType::Fixed(Shape))
+}
+
+const ONE: &[&str] = &["type"];
+const IN_OUT: &[&str] = &["input", "output"];
+const FIRST: OperandType = OperandType::Column(0);
+const UNARY: &[Operand] = &[data("input1", 0)];
+const BINARY: &[Operand] = &[data("input1", 0), data("input2", 0)];
+const CONV: &[Operand] = &[
+    data("input", 0),
+    data("weight", 1),
+    data("bias", 2),
+    constant("input_zp", 0),
+    constant("weight_zp", 1),
+];
+const CONV_COLUMNS: &[&str] = &["input", "weight", "output", "accumulator"];
+const IN: &[Operand] = &[data("input", 0)];
+
+const fn entry(
+    code: u32,
+    name: &'static str,
+    attribute: AttributeKind,
+    inputs: &'static [Operand],
+    rows: &'static [TypeRow],
+) -> OperatorInfo {
+    OperatorInfo { code, name, inputs, variadic: false, output: FIRST, columns: ONE, rows, attribute }
+}
+
+const fn unary(code: u32, name: &'static str, rows: &'static [TypeRow]) -> OperatorInfo {
+    entry(code, name, AttributeKind::None, UNARY, rows)
+}
+
+const fn binary(code: u32, name: &'static str, rows: &'static [TypeRow]) -> OperatorInfo {
+    entry(code, name, AttributeKind::None, BINARY, rows)
+}
+
+const fn compare(code: u32, name: &'static str) -> OperatorInfo {
+    OperatorInfo { output: OperandType::Fixed(Bool), ..binary(code, name, INT32_FLOAT) }
+}
+
+const fn axis(code: u32, name: &'static str, rows: &'static [TypeRow]) -> OperatorInfo {
+    entry(code, name, AttributeKind::Axis, IN, rows)
+}
+
+const fn conv(code: u32, name: &'static str) -> OperatorInfo {
+    OperatorInfo {
+        output: OperandType::Column(2),
+        columns: CONV_COLUMNS,
+        ..entry(code, name, AttributeKind::Conv, CONV, CONVOLVED)
+    }
+}
+
+/// Operators in the order of their codes.
+const OPERATORS: &[OperatorInfo] = &[
+    OperatorInfo { output: OperandType::Fixed(Int32), ..axis(1, "ARGMAX", NARROW) },
+    OperatorInfo {
+        columns: &["input", "accumulator"],
+        ..entry(
+            2,
+            "AVG_POOL2D",
+            AttributeKind::Pool,
+            &[data("input", 0), constant("input_zp", 0), constant("output_zp", 0)],
+            POOLED,
+        )
+    },
+    conv(3, "CONV2D"),
+    conv(5, "DEPTHWISE_CONV2D"),
+    OperatorInfo {
+        output: OperandType::Column(2),
+        columns: &["a", "b", "output"],
+        ..entry(
+            7,
+            "MATMUL",
+            AttributeKind::None,
+            &[data("A", 0), data("B", 1), constant("A_zp", 0), constant("B_zp", 1)],
+            MULTIPLIED,
+        )
+    },
+    entry(8, "MAX_POOL2D", AttributeKind::Pool, IN, NARROW),
+    entry(11, "CLAMP", AttributeKind::Clamp, IN, CLAMPED),
+    unary(12, "ERF", FLOAT),
+    unary(13, "SIGMOID", FLOAT),
+    unary(14, "TANH", FLOAT),
+    binary(15, "ADD", INT32_FIRST),
+    entry(16, "ARITHMETIC_RIGHT_SHIFT", AttributeKind::Round, BINARY, INTS),
+    binary(17, "BITWISE_AND", INTS),
+    binary(18, "BITWISE_OR", INTS),
+    binary(19, "BITWISE_XOR", INTS),
+    binary(20, "INTDIV", rows! { Either: Int32; }),
+    binary(21, "LOGICAL_AND", BOOL),
+    binary(22, "LOGICAL_LEFT_SHIFT", SHIFTED),
+    binary(23, "LOGICAL_RIGHT_SHIFT", SHIFTED),
+    binary(24, "LOGICAL_OR", BOOL),
+    binary(25, "LOGICAL_XOR", BOOL),
+    entry(26, "MAXIMUM", AttributeKind::Mode, BINARY, INT32_FLOAT),
+    entry(27, "MINIMUM", AttributeKind::Mode, BINARY, INT32_FLOAT),
+    OperatorInfo {
+        output: OperandType::Column(1),
+        columns: IN_OUT,
+        ..entry(
+            28,
+            "MUL",
+            AttributeKind::None,
+            &[
+                data("input1", 0),
+                data("input2", 0),
+                operand("shift", OperandKind::Constant, OperandType::Fixed(Int8)),
+            ],
+            PRODUCTS,
+        )
+    },
+    binary(29, "POW", FLOAT),
+    binary(30, "SUB", INT32_FIRST),
+    OperatorInfo {
+        output: OperandType::Column(2),
+        columns: &["input", "table", "output"],
+        ..entry(
+            31,
+            "TABLE",
+            AttributeKind::None,
+            &[data("input1", 0), operand("table", OperandKind::ConstantData, OperandType::Column(1))],
+            TABLED,
+        )
+    },
+    unary(32, "ABS", INT32_FLOAT),
+    unary(33, "BITWISE_NOT", INTS),
+    unary(34, "CEIL", FLOAT),
+    unary(35, "CLZ", rows! { Int: Int32; }),
+    unary(36, "COS", FLOAT),
+    unary(37, "EXP", FLOAT),
+    unary(38, "FLOOR", FLOAT),
+    unary(39, "LOG", FLOAT),
+    unary(40, "LOGICAL_NOT", BOOL),
+    entry(
+        41,
+        "NEGATE",
+        AttributeKind::None,
+        &[data("input1", 0), constant("input1_zp", 0), constant("output_zp", 0)],
+        INTS_FLOAT,
+    ),
+    unary(42, "RECIPROCAL", FLOAT),
+    unary(43, "RSQRT", FLOAT),
+    unary(44, "SIN", FLOAT),
+    entry(
+        45,
+        "SELECT",
+        AttributeKind::None,
+        &[
+            operand("input1", OperandKind::Data, OperandType::Fixed(Bool)),
+            data("input2", 0),
+            data("input3", 0),
+        ],
+        SELECTED,
+    ),
+    compare(46, "EQUAL"),
+    compare(47, "GREATER"),
+    compare(48, "GREATER_EQUAL"),
+    axis(49, "REDUCE_ALL", BOOL),
+    axis(50, "REDUCE_ANY", BOOL),
+    axis(51, "REDUCE_MAX", INTS_FLOAT),
+    axis(52, "REDUCE_MIN", INTS_FLOAT),
+    axis(53, "REDUCE_PRODUCT", FLOAT),
+    axis(54, "REDUCE_SUM", INT32_FLOAT),
+    OperatorInfo { variadic: true, ..axis(55, "CONCAT", JOINED) },
+    entry(
+        56,
+        "PAD",
+        AttributeKind::None,
+        &[data("input1", 0), shape("padding"), constant("pad_const", 0)],
+        MOVED,
+    ),
+    entry(57, "RESHAPE", AttributeKind::None, &[data("input1", 0), shape("shape")], MOVED),
+    axis(58, "REVERSE", MOVED),
+    entry(59, "SLICE", AttributeKind::None, &[data("input1", 0), shape("start"), shape("size")], MOVED),
+    entry(60, "TILE", AttributeKind::None, &[data("input1", 0), shape("multiples")], MOVED),
+    entry(61, "TRANSPOSE", AttributeKind::Transpose, UNARY, MOVED),
+    entry(
+        62,
+        "GATHER",
+        AttributeKind::None,
+        &[data("values", 0), operand("indices", OperandKind::Data, OperandType::Fixed(Int32))],
+        GATHERED,
+    ),
+    entry(
+        63,
+        "SCATTER",
+        AttributeKind::None,
+        &[
+            data("values_in", 0),
+            operand("indices", OperandKind::Data, OperandType::Fixed(Int32)),
+            data("input", 0),
+        ],
+        GATHERED,
+    ),
+    OperatorInfo {
+        output: OperandType::Column(1),
+        columns: IN_OUT,
+        ..entry(
+            64,
+            "RESIZE",
+            AttributeKind::Mode,
+            &[data("input", 0), shape("scale"), shape("offset"), shape("border")],
+            RESIZED,
+        )
+    },
+    OperatorInfo {
+        output: OperandType::Column(1),
+        columns: IN_OUT,
+        ..entry(65, "CAST", AttributeKind::None, IN, CONVERTED)
+    },
+    OperatorInfo {
+        output: OperandType::Column(1),
+        columns: IN_OUT,
+        ..entry(
+            66,
+            "RESCALE",
+            AttributeKind::Rescale,
+            &[
+                data("input", 0),
+                operand("multiplier", OperandKind::ConstantData, OperandType::Checked),
+                operand("shift", OperandKind::ConstantData, OperandType::Fixed(Int8)),
+                constant("input_zp", 0),
+                constant("output_zp", 1),
+            ],
+            RESCALED,
+        )
+    },
+    entry(67, "CONST", AttributeKind::None, &[], ANY),
+    entry(68, "IDENTITY", AttributeKind::None, UNARY, ANY),
+    OperatorInfo {
+        output: OperandType::Fixed(Shape),
+        columns: &[],
+        ..entry(75, "CONST_SHAPE", AttributeKind::None, &[], &[])
+    },
+];
+
+/// The operators that a [`Graph`](crate::Graph) can hold, in the order of their codes.
+pub fn operators() -> &'static [OperatorInfo] {
+    OPERATORS
+}
+
+/// The operator with this code, `None` when graphs cannot hold it.
+pub(crate) fn by_code(code: u32) -> Option<&'static OperatorInfo> {
+    OPERATORS.binary_search_by_key(&code, |operator| operator.code).ok().map(|index| &OPERATORS[index])
+}
+
+/// An operator of the schema that is refused: its name and why.
+pub(crate) fn refused(code: u32) -> Option<(&'static str, &'static str)> {
+    const CONTROL_FLOW: &str = "control flow (EXT-CONTROLFLOW) is not supported";
+    const VARIABLE: &str = "variables (EXT-VARIABLE) are not supported";
+    const VERSION: &str = "it came with TOSA 1.1, and only operators of TOSA 1.0 are supported";
+    Some(match code {
+        4 => ("CONV3D", "it is not supported yet"),
+        6 => ("FFT2D", "transforms (EXT-FFT) are not supported"),
+        9 => ("RFFT2D", "transforms (EXT-FFT) are not supported"),
+        10 => ("TRANSPOSE_CONV2D", "it is not supported yet"),
+        69 => ("CUSTOM", "custom operators have no portable meaning and are never run"),
+        70 => ("COND_IF", CONTROL_FLOW),
+        71 => ("WHILE_LOOP", CONTROL_FLOW),
+        72 => ("VARIABLE", VARIABLE),
+        73 => ("VARIABLE_WRITE", VARIABLE),
+        74 => ("VARIABLE_READ", VARIABLE),
+        76..=100 => (LATER[code as usize - 76], VERSION),
+        _ => return None,
+    })
+}
+
+/// Names of the operators of TOSA 1.1, codes 76 to 100.
+const LATER: [&str; 25] = [
+    "MATMUL_T_BLOCK_SCALED",
+    "CAST_FROM_BLOCK_SCALED",
+    "CAST_TO_BLOCK_SCALED",
+    "DIM",
+    "CONCAT_SHAPE",
+    "ADD_SHAPE",
+    "SUB_SHAPE",
+    "MUL_SHAPE",
+    "SLICE_SHAPE",
+    "EXP2_SHAPE",
+    "LOG2_CEIL_SHAPE",
+    "LOG2_FLOOR_SHAPE",
+    "MAX_SHAPE",
+    "MIN_SHAPE",
+    "MOD_SHAPE",
+    "DIV_CEIL_SHAPE",
+    "DIV_FLOOR_SHAPE",
+    "ASSERT_EQUAL_SHAPE",
+    "CONV2D_BLOCK_SCALED",
+    "MAX_POOL2D_ADAPTIVE",
+    "AVG_POOL2D_ADAPTIVE",
+    "RESHAPE_BLOCK_SCALED",
+    "ROW_GATHER_BLOCK_SCALED",
+    "ROW_GATHER",
+    "MATMUL_T",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_complete() {
+        assert!(OPERATORS.windows(2).all(|pair| pair[0].code < pair[1].code));
+        for code in 1..=100 {
+            assert!(by_code(code).is_some() != refused(code).is_some(), "code {code}");
+        }
+    }
+
+    #[test]
+    fn every_row_has_a_type_for_every_column() {
+        for operator in OPERATORS {
+            for row in operator.rows {
+                assert_eq!(row.types.len(), operator.columns.len(), "{}", operator.name);
+            }
+            let uses = operator.inputs.iter().map(|i| i.dtype).chain([operator.output]);
+            for used in uses {
+                if let OperandType::Column(column) = used {
+                    assert!(column < operator.columns.len(), "{}", operator.name);
+                }
+            }
+        }
+    }
+}

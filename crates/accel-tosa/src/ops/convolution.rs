@@ -1,0 +1,152 @@
+//! Convolutions, pools and MATMUL.
+
+use crate::schema::{ConvAttribute, PoolAttribute};
+use crate::site::{Result, Site, require, show};
+use crate::{ConvAttrs, DType, Op, PoolAttrs, Tensor, level};
+
+/// An output extent: `span` must be a multiple of `step` and the output one more than the quotient.
+pub(super) fn extent(site: &Site<'_>, name: &str, span: i64, step: i64, output: u32) -> Result<()> {
+    require!(
+        site,
+        span >= 0 && span % step == 0,
+        "its {name} does not come out even: {span} must be 0 or more and a multiple of {step}."
+    );
+    let wanted = span / step + 1;
+    require!(
+        site,
+        wanted == i64::from(output),
+        "the output's {name} is {output} where {span} / {step} + 1 = {wanted} is needed."
+    );
+    Ok(())
+}
+
+/// Values that must be at least `least` and fit the level.
+fn at_least<const N: usize>(
+    site: &Site<'_>,
+    what: &str,
+    values: [i64; N],
+    least: i64,
+    (name, limit): (&str, i64),
+) -> Result<[u32; N]> {
+    for value in values {
+        require!(site, value >= least, "its {what} is {value}; it must be at least {least}.");
+        site.limit(&format!("its {what}"), value, name, limit)?;
+    }
+    Ok(values.map(|value| value as u32))
+}
+
+const KERNEL: (&str, i64) = ("MAX_KERNEL", level::MAX_KERNEL);
+const STRIDE: (&str, i64) = ("MAX_STRIDE", level::MAX_STRIDE);
+
+fn equal(site: &Site<'_>, what: &str, a: (&str, u32), b: (&str, u32)) -> Result<()> {
+    require!(
+        site,
+        a.1 == b.1,
+        "the {what} is {} in its {} and {} in its {}; they must be equal.",
+        a.1,
+        a.0,
+        b.1,
+        b.0
+    );
+    Ok(())
+}
+
+/// What CONV2D and DEPTHWISE_CONV2D share; `kernel` is `[KH, KW]`.
+fn convolution(site: &Site<'_>, kernel: [u32; 2], channels: u32) -> Result<ConvAttrs> {
+    let attribute: ConvAttribute<'_> = site.attribute()?;
+    let (input, output) = (site.input(0), site.output());
+    let pad = at_least(site, "padding", site.ints("padding", attribute.pad())?, 0, KERNEL)?;
+    let stride = at_least(site, "stride", site.ints("stride", attribute.stride())?, 1, STRIDE)?;
+    let dilation = at_least(site, "dilation", site.ints("dilation", attribute.dilation())?, 1, KERNEL)?;
+    equal(site, "batch size", ("input", input.shape[0]), ("output", output.shape[0]))?;
+    for (axis, name) in [(0, "height"), (1, "width")] {
+        let (kernel, dilation) = (i64::from(kernel[axis]), i64::from(dilation[axis]));
+        site.limit(&format!("its dilated kernel {name}"), kernel * dilation, KERNEL.0, KERNEL.1)?;
+        let span =
+            i64::from(input.shape[axis + 1]) - 1 + i64::from(pad[2 * axis]) + i64::from(pad[2 * axis + 1])
+                - (kernel - 1) * dilation;
+        extent(site, name, span, stride[axis].into(), output.shape[axis + 1])?;
+    }
+    equal(site, "number of output channels", ("weight", channels), ("output", output.shape[3]))?;
+    let bias = &site.input(2).shape;
+    require!(
+        site,
+        *bias == [1] || *bias == [channels],
+        "its bias has the shape {} where [1] or [{channels}] is needed.",
+        show(bias)
+    );
+    let acc_type = super::accumulator(site)?.unwrap_or(output.dtype);
+    let (input_zp, weight_zp) = (site.zero_point(3)?, site.zero_point(4)?);
+    Ok(ConvAttrs { pad, stride, dilation, acc_type, input_zp, weight_zp })
+}
+
+fn images<'a>(site: &Site<'a>) -> Result<(&'a Tensor, &'a Tensor)> {
+    site.rank("its input", site.input(0), 4)?;
+    site.rank("its output", site.output(), 4)?;
+    Ok((site.input(0), site.output()))
+}
+
+pub(super) fn conv2d(site: &Site<'_>) -> Result<Op> {
+    let (input, _) = images(site)?;
+    let weight = site.input(1);
+    site.rank("its weight", weight, 4)?;
+    let [channels, height, width, depth] = [0, 1, 2, 3].map(|dimension| weight.shape[dimension]);
+    equal(site, "number of input channels", ("input", input.shape[3]), ("weight", depth))?;
+    convolution(site, [height, width], channels).map(Op::Conv2d)
+}
+
+pub(super) fn depthwise_conv2d(site: &Site<'_>) -> Result<Op> {
+    let (input, _) = images(site)?;
+    let weight = site.input(1);
+    site.rank("its weight", weight, 4)?;
+    let [height, width, depth, multiplier] = [0, 1, 2, 3].map(|dimension| weight.shape[dimension]);
+    equal(site, "number of input channels", ("input", input.shape[3]), ("weight", depth))?;
+    // A weight has fewer than 2^31 elements, so the product fits.
+    convolution(site, [height, width], depth.saturating_mul(multiplier)).map(Op::DepthwiseConv2d)
+}
+
+fn pool(site: &Site<'_>, attribute: PoolAttribute<'_>) -> Result<PoolAttrs> {
+    let (input, output) = images(site)?;
+    let kernel = at_least(site, "kernel", site.ints("kernel", attribute.kernel())?, 1, KERNEL)?;
+    let stride = at_least(site, "stride", site.ints("stride", attribute.stride())?, 1, STRIDE)?;
+    let pad = at_least(site, "padding", site.ints("padding", attribute.pad())?, 0, KERNEL)?;
+    equal(site, "batch size", ("input", input.shape[0]), ("output", output.shape[0]))?;
+    equal(site, "number of channels", ("input", input.shape[3]), ("output", output.shape[3]))?;
+    for (axis, name) in [(0, "height"), (1, "width")] {
+        let sides = [pad[2 * axis], pad[2 * axis + 1]];
+        for side in sides {
+            require!(
+                site,
+                side < kernel[axis],
+                "its padding of {side} is not below its kernel {name} of {}; a window would hold nothing.",
+                kernel[axis]
+            );
+        }
+        let span = i64::from(input.shape[axis + 1]) + i64::from(sides[0]) + i64::from(sides[1])
+            - i64::from(kernel[axis]);
+        extent(site, name, span, stride[axis].into(), output.shape[axis + 1])?;
+    }
+    Ok(PoolAttrs { kernel, stride, pad })
+}
+
+pub(super) fn avg_pool2d(site: &Site<'_>) -> Result<Op> {
+    let pool = pool(site, site.attribute()?)?;
+    let acc_type = super::accumulator(site)?.unwrap_or(DType::Fp32);
+    Ok(Op::AvgPool2d { pool, acc_type, input_zp: site.zero_point(1)?, output_zp: site.zero_point(2)? })
+}
+
+pub(super) fn max_pool2d(site: &Site<'_>) -> Result<Op> {
+    let attribute: PoolAttribute<'_> = site.attribute()?;
+    Ok(Op::MaxPool2d { pool: pool(site, attribute)?, nan_mode: site.nan_mode(attribute.last())? })
+}
+
+pub(super) fn matmul(site: &Site<'_>) -> Result<Op> {
+    let (a, b) = (site.input(0), site.input(1));
+    site.rank("A", a, 3)?;
+    site.rank("B", b, 3)?;
+    equal(site, "batch size N", ("A", a.shape[0]), ("B", b.shape[0]))?;
+    equal(site, "inner dimension C", ("A", a.shape[2]), ("B", b.shape[1]))?;
+    let wanted = [a.shape[0], a.shape[1], b.shape[2]].map(u64::from);
+    site.output_shape(&wanted, "N and H of A, W of B")?;
+    Ok(Op::MatMul { a_zp: site.zero_point(2)?, b_zp: site.zero_point(3)? })
+}

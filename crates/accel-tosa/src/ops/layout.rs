@@ -1,0 +1,188 @@
+//! Operators that move elements without computing.
+
+use crate::Op;
+use crate::schema::{AxisAttribute, TransposeAttribute};
+use crate::site::{Result, Site, require, show};
+
+fn axis(site: &Site<'_>) -> Result<u32> {
+    site.axis(site.attribute::<AxisAttribute<'_>>()?.axis())
+}
+
+pub(super) fn concat(site: &Site<'_>) -> Result<Op> {
+    let axis = axis(site)?;
+    let first = &site.input(0).shape;
+    let mut wanted: Vec<u64> = first.iter().map(|&extent| extent.into()).collect();
+    wanted[axis as usize] = 0;
+    for index in 0..site.inputs.len() {
+        let shape = &site.input(index).shape;
+        let fits = shape.len() == first.len()
+            && shape
+                .iter()
+                .zip(first)
+                .enumerate()
+                .all(|(dimension, (a, b))| dimension == axis as usize || a == b);
+        require!(
+            site,
+            fits,
+            "operand {index} has the shape {}, which may differ from the first one's {} only in dimension {axis}.",
+            show(shape),
+            show(first)
+        );
+        wanted[axis as usize] += u64::from(shape[axis as usize]);
+    }
+    site.output_shape(&wanted, "the extents of the operands add up along the axis")?;
+    Ok(Op::Concat { axis })
+}
+
+pub(super) fn pad(site: &Site<'_>) -> Result<Op> {
+    let input = site.input(0);
+    site.not_scalar(input)?;
+    let amounts = site.dims_of_length(1, 2 * input.shape.len())?;
+    let mut padding = Vec::with_capacity(input.shape.len());
+    let mut wanted = Vec::with_capacity(input.shape.len());
+    for (&extent, pair) in input.shape.iter().zip(amounts.as_chunks::<2>().0) {
+        let amount = |amount: i64| {
+            u32::try_from(amount).map_err(|_| {
+                site.refuse(
+                    crate::Rule::ErrorIf,
+                    format!("a padding amount is {amount}; each must be 0 to 2^32 - 1."),
+                )
+            })
+        };
+        let pair = [amount(pair[0])?, amount(pair[1])?];
+        wanted.push(u64::from(extent) + u64::from(pair[0]) + u64::from(pair[1]));
+        padding.push(pair);
+    }
+    site.output_shape(&wanted, "the input's shape with the padding added")?;
+    Ok(Op::Pad { padding, value: site.bits(2)? })
+}
+
+pub(super) fn reshape(site: &Site<'_>) -> Result<Op> {
+    let (input, output) = (site.input(0), site.output());
+    let shape = site.dims_of_length(1, output.shape.len())?;
+    require!(
+        site,
+        shape.iter().zip(&output.shape).all(|(&wanted, &found)| wanted == i64::from(found)),
+        "the new shape is {shape:?}, but the output \"{}\" has {}; they must be equal.",
+        output.name,
+        show(&output.shape)
+    );
+    require!(
+        site,
+        input.elements() == output.elements(),
+        "the input of shape {} has {} elements and the output of shape {} has {}; the numbers must be equal.",
+        show(&input.shape),
+        input.elements(),
+        show(&output.shape),
+        output.elements()
+    );
+    Ok(Op::Reshape)
+}
+
+pub(super) fn reverse(site: &Site<'_>) -> Result<Op> {
+    let axis = axis(site)?;
+    site.output_like(0)?;
+    Ok(Op::Reverse { axis })
+}
+
+pub(super) fn slice(site: &Site<'_>) -> Result<Op> {
+    let input = site.input(0);
+    site.not_scalar(input)?;
+    let starts = site.dims_of_length(1, input.shape.len())?;
+    let sizes = site.dims_of_length(2, input.shape.len())?;
+    let mut start = Vec::with_capacity(input.shape.len());
+    let mut wanted = Vec::with_capacity(input.shape.len());
+    for (dimension, (&extent, (&from, &size))) in input.shape.iter().zip(starts.iter().zip(sizes)).enumerate()
+    {
+        let extent = i64::from(extent);
+        require!(
+            site,
+            from >= 0,
+            "it starts at {from} in dimension {dimension}; the start must be at least 0."
+        );
+        require!(site, size > 0, "its size in dimension {dimension} is {size}; it must be at least 1.");
+        require!(
+            site,
+            from <= extent && size <= extent - from,
+            "it takes {size} elements from {from} on in dimension {dimension}, which has only {extent}."
+        );
+        start.push(from as u32);
+        wanted.push(size as u64);
+    }
+    site.output_shape(&wanted, "the size operand")?;
+    Ok(Op::Slice { start })
+}
+
+pub(super) fn tile(site: &Site<'_>) -> Result<Op> {
+    let input = site.input(0);
+    site.not_scalar(input)?;
+    let multiples = site.dims_of_length(1, input.shape.len())?;
+    let mut wanted = Vec::with_capacity(input.shape.len());
+    for (&extent, &multiple) in input.shape.iter().zip(multiples) {
+        require!(site, multiple > 0, "one of its multiples is {multiple}; each must be at least 1.");
+        wanted.push(u64::from(extent).saturating_mul(multiple as u64));
+    }
+    site.output_shape(&wanted, "the input's shape times the multiples")?;
+    Ok(Op::Tile)
+}
+
+pub(super) fn transpose(site: &Site<'_>) -> Result<Op> {
+    let input = site.input(0);
+    site.not_scalar(input)?;
+    let rank = input.shape.len();
+    let list = site.attribute::<TransposeAttribute<'_>>()?.perms().unwrap_or_default();
+    require!(site, list.len() == rank, "its permutation has {} entries where {rank} are needed.", list.len());
+    let mut perms: Vec<u32> = Vec::with_capacity(rank);
+    for perm in list.iter() {
+        let inside = u32::try_from(perm).ok().filter(|&p| (p as usize) < rank);
+        let Some(index) = inside.filter(|p| !perms.contains(p)) else {
+            require!(
+                site,
+                inside.is_some(),
+                "its permutation names dimension {perm}, outside 0 to {}.",
+                rank - 1
+            );
+            return Err(
+                site.refuse(crate::Rule::ErrorIf, format!("its permutation names dimension {perm} twice."))
+            );
+        };
+        perms.push(index);
+    }
+    let wanted: Vec<u64> = perms.iter().map(|&p| input.shape[p as usize].into()).collect();
+    site.output_shape(&wanted, "the permuted shape of the input")?;
+    Ok(Op::Transpose { perms })
+}
+
+/// `[N, K, C]` of the values, `[N, W]` of the indices.
+fn indexed(site: &Site<'_>) -> Result<([u64; 3], u64)> {
+    let (values, indices) = (site.input(0), site.input(1));
+    site.rank("its values", values, 3)?;
+    site.rank("its indices", indices, 2)?;
+    require!(
+        site,
+        values.shape[0] == indices.shape[0],
+        "its values have N = {} and its indices N = {}; they must be equal.",
+        values.shape[0],
+        indices.shape[0]
+    );
+    Ok(([values.shape[0].into(), values.shape[1].into(), values.shape[2].into()], indices.shape[1].into()))
+}
+
+pub(super) fn gather(site: &Site<'_>) -> Result<Op> {
+    let ([n, _, c], w) = indexed(site)?;
+    site.output_shape(&[n, w, c], "N of the values, W of the indices, C of the values")?;
+    Ok(Op::Gather)
+}
+
+pub(super) fn scatter(site: &Site<'_>) -> Result<Op> {
+    let ([n, k, c], w) = indexed(site)?;
+    let input = &site.input(2).shape;
+    require!(
+        site,
+        input.len() == 3 && input.iter().zip([n, w, c]).all(|(&found, wanted)| u64::from(found) == wanted),
+        "its input has the shape {} where [{n}, {w}, {c}] is needed.",
+        show(input)
+    );
+    site.output_shape(&[n, k, c], "the shape of the values")?;
+    Ok(Op::Scatter)
+}

@@ -1,0 +1,422 @@
+//! One operator under check: its operands resolved, its types matched.
+
+use crate::flat::Bytes;
+use crate::operators::{OperandKind, OperandType, OperatorInfo, ProfileNeed, TOSA_1_1, TypeRow};
+use crate::schema::TosaOperator;
+use crate::{DType, NanMode, Refusal, Rule, Tensor, TensorId, Version, level};
+
+pub(crate) type Result<T> = std::result::Result<T, Refusal>;
+
+/// What a name stands for once its producer has been seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value {
+    Tensor(TensorId),
+    /// Index into the shape values.
+    Shape(usize),
+}
+
+/// A CONST_SHAPE's value.
+pub(crate) struct ShapeValue {
+    pub name: String,
+    pub dims: Vec<i64>,
+}
+
+/// What operators refer to.
+pub(crate) struct Values<'a> {
+    pub artifact: &'a [u8],
+    pub version: Version,
+    pub tensors: Vec<Tensor>,
+    pub shapes: Vec<ShapeValue>,
+}
+
+impl Values<'_> {
+    pub fn tensor(&self, id: TensorId) -> &Tensor {
+        &self.tensors[id.0 as usize]
+    }
+}
+
+/// An operator with its operands.
+pub(crate) struct Site<'a> {
+    pub values: &'a Values<'a>,
+    pub info: &'static OperatorInfo,
+    pub position: u32,
+    pub inputs: Vec<Value>,
+    pub output: TensorId,
+    pub attribute: TosaOperator<'a>,
+}
+
+/// Returns an ERROR_IF refusal unless the condition holds.
+macro_rules! require {
+    ($site:expr, $condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err($site.refuse(crate::Rule::ErrorIf, format!($($message)+)));
+        }
+    };
+}
+pub(crate) use require;
+
+/// A shape for messages.
+pub(crate) fn show(shape: &[u32]) -> String {
+    if shape.is_empty() {
+        return "[] (rank 0)".to_owned();
+    }
+    let dims: Vec<String> = shape.iter().map(u32::to_string).collect();
+    format!("[{}]", dims.join(", "))
+}
+
+impl<'a> Site<'a> {
+    /// A refusal that names this operator.
+    pub fn refuse(&self, rule: Rule, message: String) -> Refusal {
+        Refusal { at: Some((self.position, self.info.name)), rule, message }
+    }
+
+    /// Refuses unless `found` is at most `limit`.
+    pub fn limit(&self, what: &str, found: i64, name: &str, limit: i64) -> Result<()> {
+        if found <= limit {
+            return Ok(());
+        }
+        Err(self.refuse(Rule::Level, format!("{what} is {found}, above the {limit} of {name} in level 8K.")))
+    }
+
+    /// The tensor operand number `index`. Only for operands that the table says are tensors.
+    pub fn input(&self, index: usize) -> &'a Tensor {
+        match self.inputs[index] {
+            Value::Tensor(id) => self.values.tensor(id),
+            Value::Shape(_) => unreachable!("operand kinds were checked against the operator table"),
+        }
+    }
+
+    /// The result.
+    pub fn output(&self) -> &'a Tensor {
+        self.values.tensor(self.output)
+    }
+
+    /// The elements of the shape operand number `index`.
+    pub fn dims(&self, index: usize) -> &'a [i64] {
+        match self.inputs[index] {
+            Value::Shape(shape) => &self.values.shapes[shape].dims,
+            Value::Tensor(_) => unreachable!("operand kinds were checked against the operator table"),
+        }
+    }
+
+    /// The elements of the shape operand number `index`, which must be `length`.
+    pub fn dims_of_length(&self, index: usize, length: usize) -> Result<&'a [i64]> {
+        let dims = self.dims(index);
+        require!(
+            self,
+            dims.len() == length,
+            "{} has {} elements where {length} are needed.",
+            self.info.inputs[index].name,
+            dims.len()
+        );
+        Ok(dims)
+    }
+
+    /// Bytes of the constant operand number `index`.
+    pub fn constant(&self, index: usize) -> &'a [u8] {
+        let range = self.input(index).constant.as_ref().map_or(0..0, |constant| constant.range.clone());
+        &self.values.artifact[range]
+    }
+
+    /// The attribute table, which must be present.
+    pub fn attribute<T: crate::flat::Item<'a>>(&self) -> Result<T> {
+        self.attribute
+            .attribute()
+            .ok_or_else(|| self.refuse(Rule::Malformed, "its attribute table is missing.".to_owned()))
+    }
+
+    /// The rank of an operand.
+    pub fn rank(&self, what: &str, tensor: &Tensor, wanted: usize) -> Result<()> {
+        require!(
+            self,
+            tensor.shape.len() == wanted,
+            "{what} \"{}\" has rank {} where {wanted} is needed.",
+            tensor.name,
+            tensor.shape.len()
+        );
+        Ok(())
+    }
+
+    /// Rank at least 1.
+    pub fn not_scalar(&self, tensor: &Tensor) -> Result<()> {
+        require!(
+            self,
+            !tensor.shape.is_empty(),
+            "\"{}\" has rank 0 where at least 1 is needed.",
+            tensor.name
+        );
+        Ok(())
+    }
+
+    /// Whether the result has exactly this shape; `rule` says in words where the shape comes from.
+    pub fn output_shape(&self, wanted: &[u64], rule: &str) -> Result<()> {
+        let output = self.output();
+        let same = output.shape.len() == wanted.len()
+            && output.shape.iter().zip(wanted).all(|(&found, &wanted)| u64::from(found) == wanted);
+        require!(
+            self,
+            same,
+            "the output \"{}\" has the shape {} where {wanted:?} is needed: {rule}.",
+            output.name,
+            show(&output.shape)
+        );
+        Ok(())
+    }
+
+    /// The result has the shape of the operand number `index`.
+    pub fn output_like(&self, index: usize) -> Result<()> {
+        let shape: Vec<u64> = self.input(index).shape.iter().map(|&d| d.into()).collect();
+        self.output_shape(&shape, "the shape of the input")
+    }
+
+    /// A one-element constant operand of rank 1, as its little-endian bits.
+    fn scalar_bits(&self, index: usize) -> Result<u64> {
+        let tensor = self.input(index);
+        require!(
+            self,
+            tensor.shape == [1],
+            "{} \"{}\" has the shape {} where [1] is needed.",
+            self.info.inputs[index].name,
+            tensor.name,
+            show(&tensor.shape)
+        );
+        let mut bits = [0; 8];
+        for (to, from) in bits.iter_mut().zip(self.constant(index)) {
+            *to = *from;
+        }
+        Ok(u64::from_le_bytes(bits))
+    }
+
+    /// A one-element constant of any type, as bits.
+    pub fn bits(&self, index: usize) -> Result<u64> {
+        self.scalar_bits(index)
+    }
+
+    /// A one-element constant as a number: integers as they are, zero-extended when `unsigned`; floats give 0 for
+    /// zero of either sign and 1 for anything else, since a float zero point may only be 0.
+    pub fn number(&self, index: usize, unsigned: bool) -> Result<i64> {
+        let bits = self.scalar_bits(index)?;
+        let dtype = self.input(index).dtype;
+        let width = match dtype {
+            DType::Int4 => 4,
+            other => other.bytes().unwrap_or(0) as u32 * 8,
+        };
+        let unused = 64 - width;
+        if dtype.is_float() {
+            return Ok(i64::from(bits << (unused + 1) != 0));
+        }
+        let high = bits << unused;
+        Ok(if unsigned { (high >> unused) as i64 } else { (high as i64) >> unused })
+    }
+
+    /// A zero point: any value for INT8, 0 for every other type.
+    pub fn zero_point(&self, index: usize) -> Result<i32> {
+        let value = self.number(index, false)?;
+        let dtype = self.input(index).dtype;
+        require!(
+            self,
+            dtype == DType::Int8 || value == 0,
+            "{} is not 0, and only INT8 may have a zero point, not {dtype}.",
+            self.info.inputs[index].name
+        );
+        Ok(value as i32)
+    }
+
+    /// The NaN mode; integer operators may leave it unknown.
+    pub fn nan_mode(&self, code: Option<u32>) -> Result<NanMode> {
+        match code.unwrap_or(0) {
+            1 => Ok(NanMode::Propagate),
+            2 => Ok(NanMode::Ignore),
+            0 if !self.input(0).dtype.is_float() => Ok(NanMode::Propagate),
+            other => Err(self.refuse(
+                Rule::ErrorIf,
+                format!("its NaN mode is {other} where 1 (PROPAGATE) or 2 (IGNORE) is needed."),
+            )),
+        }
+    }
+
+    /// An axis of the first operand.
+    pub fn axis(&self, axis: Option<i32>) -> Result<u32> {
+        let axis = axis.unwrap_or(0);
+        let rank = self.input(0).shape.len();
+        match u32::try_from(axis) {
+            Ok(axis) if (axis as usize) < rank => Ok(axis),
+            _ => Err(self.refuse(
+                Rule::ErrorIf,
+                format!("its axis is {axis}, outside the dimensions 0 to {} of its input.", rank as i64 - 1),
+            )),
+        }
+    }
+
+    /// An attribute list of `N` integers.
+    pub fn ints<const N: usize>(
+        &self,
+        what: &str,
+        list: Option<crate::flat::List<'_, i32>>,
+    ) -> Result<[i64; N]> {
+        let list = list.unwrap_or_default();
+        let mut values = [0; N];
+        require!(self, list.len() == N, "its {what} has {} numbers where {N} are needed.", list.len());
+        for (to, from) in values.iter_mut().zip(list.iter()) {
+            *to = i64::from(from);
+        }
+        Ok(values)
+    }
+
+    /// An attribute that holds one element of type `dtype`, as bits. Like constants, it may be padded.
+    pub fn element(&self, what: &str, bytes: Option<Bytes<'_>>, dtype: DType) -> Result<u64> {
+        let bytes = bytes.map_or(&[][..], |b| b.bytes);
+        let element = dtype.bytes().and_then(|size| bytes.get(..size));
+        let Some(element) = element else {
+            return Err(self.refuse(
+                Rule::Malformed,
+                format!("its {what} has {} bytes, which is no {dtype} element.", bytes.len()),
+            ));
+        };
+        let mut bits = [0; 8];
+        bits[..element.len()].copy_from_slice(element);
+        Ok(u64::from_le_bytes(bits))
+    }
+
+    /// Checks kinds, constness and limits of every operand, then finds the row of types that fits.
+    pub fn operands(&self, accumulator: Option<DType>) -> Result<Option<&'static TypeRow>> {
+        for (index, value) in self.inputs.iter().enumerate() {
+            self.kind(index, *value)?;
+        }
+        if self.info.rows.is_empty() {
+            return Ok(None);
+        }
+        self.row(accumulator).map(Some)
+    }
+
+    /// The operand description that belongs to operand number `index`.
+    fn description(&self, index: usize) -> &'static crate::operators::Operand {
+        &self.info.inputs[if self.info.variadic { 0 } else { index }]
+    }
+
+    fn kind(&self, index: usize, value: Value) -> Result<()> {
+        let operand = self.description(index);
+        match (operand.kind, value) {
+            (OperandKind::Shape, Value::Shape(_)) => Ok(()),
+            (OperandKind::Shape, Value::Tensor(id)) => Err(self.refuse(
+                Rule::ErrorIf,
+                format!(
+                    "{} is the tensor \"{}\" where a shape is needed.",
+                    operand.name,
+                    self.values.tensor(id).name
+                ),
+            )),
+            (_, Value::Shape(shape)) => Err(self.refuse(
+                Rule::ErrorIf,
+                format!(
+                    "{} is the shape \"{}\" where a tensor is needed.",
+                    operand.name, self.values.shapes[shape].name
+                ),
+            )),
+            (OperandKind::Data, Value::Tensor(_)) => Ok(()),
+            (OperandKind::Constant | OperandKind::ConstantData, Value::Tensor(id)) => {
+                let tensor = self.values.tensor(id);
+                if tensor.constant.is_some() {
+                    return Ok(());
+                }
+                Err(self.refuse(
+                    Rule::Unsupported,
+                    format!(
+                        "{} \"{}\" is computed at run time (EXT-DYNAMIC); it must be a CONST.",
+                        operand.name, tensor.name
+                    ),
+                ))
+            }
+        }
+    }
+
+    /// The first row of types that this operator's tensors match.
+    fn row(&self, accumulator: Option<DType>) -> Result<&'static TypeRow> {
+        let accumulator = self.info.column("accumulator").zip(accumulator);
+        let newer = (self.values.version.major, self.values.version.minor) > (1, 0);
+        let fits = |wanted: OperandType, found: DType, row: &TypeRow| match wanted {
+            OperandType::Column(column) => row.types[column] == found,
+            OperandType::Fixed(dtype) => dtype == found,
+            OperandType::Checked => true,
+        };
+        let found = self.info.rows.iter().find(|row| {
+            (newer || row.extension != Some(TOSA_1_1))
+                && accumulator.is_none_or(|(column, dtype)| row.types[column] == dtype)
+                && fits(self.info.output, self.output().dtype, row)
+                && self
+                    .tensors()
+                    .all(|(index, tensor)| fits(self.description(index).dtype, tensor.dtype, row))
+        });
+        found.ok_or_else(|| {
+            let operands: Vec<String> = self
+                .tensors()
+                .map(|(index, tensor)| format!("{} {}", self.description(index).name, tensor.dtype))
+                .chain([format!("output {}", self.output().dtype)])
+                .chain(accumulator.map(|(_, dtype)| format!("accumulator {dtype}")))
+                .collect();
+            let rows: Vec<String> = self
+                .info
+                .rows
+                .iter()
+                .map(|row| row.types.iter().map(|t| t.name()).collect::<Vec<_>>().join(" "))
+                .collect();
+            let operands = operands.join(", ");
+            let columns = self.info.columns.join(" ");
+            let rows = rows.join(", ");
+            self.refuse(
+                if newer { Rule::Unsupported } else { Rule::ErrorIf },
+                format!("TOSA 1.0 has no such combination of types: {operands}. It has ({columns}): {rows}."),
+            )
+        })
+    }
+
+    fn tensors(&self) -> impl Iterator<Item = (usize, &'a Tensor)> {
+        self.inputs.iter().enumerate().filter_map(|(index, value)| match value {
+            Value::Tensor(id) => Some((index, self.values.tensor(*id))),
+            Value::Shape(_) => None,
+        })
+    }
+
+    /// Operands that stay in the node.
+    pub fn kept(&self) -> Vec<TensorId> {
+        self.inputs
+            .iter()
+            .enumerate()
+            .filter_map(|(index, value)| match (self.description(index).kind, value) {
+                (OperandKind::Data | OperandKind::ConstantData, Value::Tensor(id)) => Some(*id),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// Adds what a row of types asks for to the profiles that a graph needs.
+pub(crate) fn need(profile: &mut crate::Profile, row: &TypeRow) {
+    match row.profile {
+        ProfileNeed::Int => profile.integer = true,
+        ProfileNeed::Float => profile.float = true,
+        ProfileNeed::Either => {}
+    }
+}
+
+/// The rank and size of a tensor against the level; the message names the tensor.
+pub(crate) fn within_level(tensor: &Tensor) -> std::result::Result<(), String> {
+    if tensor.shape.len() > level::MAX_RANK {
+        return Err(format!(
+            "the tensor \"{}\" has rank {}, above the {} of MAX_RANK in level 8K.",
+            tensor.name,
+            tensor.shape.len(),
+            level::MAX_RANK
+        ));
+    }
+    let elements = tensor.shape.iter().try_fold(1u64, |product, &d| product.checked_mul(u64::from(d)));
+    if elements.is_none_or(|elements| elements >= 1 << level::MAX_LOG2_SIZE) {
+        return Err(format!(
+            "the tensor \"{}\" of shape {} has 2^{} elements or more, which level 8K does not allow.",
+            tensor.name,
+            show(&tensor.shape),
+            level::MAX_LOG2_SIZE
+        ));
+    }
+    Ok(())
+}
