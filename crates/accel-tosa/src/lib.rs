@@ -17,6 +17,8 @@ mod read;
 mod refusal;
 mod schema;
 mod site;
+#[cfg(feature = "writer")]
+pub mod writer;
 
 pub use dtype::DType;
 pub use graph::{Constant, Graph, Node, Profile, Tensor, TensorId, Version};

@@ -464,6 +464,14 @@ pub(crate) fn by_code(code: u32) -> Option<&'static OperatorInfo> {
     OPERATORS.binary_search_by_key(&code, |operator| operator.code).ok().map(|index| &OPERATORS[index])
 }
 
+/// The code of any operator of the schema, by TOSA's name.
+#[cfg(feature = "writer")]
+pub(crate) fn code(name: &str) -> Option<u32> {
+    (1..=100).find(|&code| {
+        by_code(code).map(|info| info.name).or(refused(code).map(|(name, _)| name)) == Some(name)
+    })
+}
+
 /// An operator of the schema that is refused: its name and why.
 pub(crate) fn refused(code: u32) -> Option<(&'static str, &'static str)> {
     const CONTROL_FLOW: &str = "control flow (EXT-CONTROLFLOW) is not supported";

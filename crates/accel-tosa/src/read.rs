@@ -187,15 +187,16 @@ impl<'a> Reader<'a> {
         }
         let shape = tensor.shape().unwrap_or_default().iter().map(|dim| match dim {
             1.. => Ok(dim as u32),
-            0 => Err(refusal(
-                Rule::ErrorIf,
-                format!("the tensor \"{name}\" has a dimension of 0; each must be at least 1."),
-            )),
-            _ => Err(refusal(
+            -1 => Err(refusal(
                 Rule::Unsupported,
                 format!(
-                    "the tensor \"{name}\" has a dimension of {dim}; every shape must be known when the graph is loaded."
+                    "the tensor \"{name}\" has an unknown dimension (-1); every shape must be known when the graph is \
+                     loaded."
                 ),
+            )),
+            _ => Err(refusal(
+                Rule::ErrorIf,
+                format!("the tensor \"{name}\" has a dimension of {dim}; each must be at least 1."),
             )),
         });
         let tensor_data = tensor.data();
@@ -209,17 +210,18 @@ impl<'a> Reader<'a> {
     }
 
     fn shape(&mut self, name: &'a str, shape: TosaShape<'a>) -> Result<()> {
-        let bytes = shape.data().map_or(&[][..], |data| data.bytes);
+        let stored = shape.data().map_or(&[][..], |data| data.bytes);
         let rank = shape.rank().unwrap_or(0) as usize;
-        if Some(bytes.len()) != rank.checked_mul(8) {
+        // Like a constant's, the bytes may be padded: a shape of rank 0 is stored as 8 bytes.
+        let Some(bytes) = rank.checked_mul(8).and_then(|wanted| stored.get(..wanted)) else {
             return Err(refusal(
                 Rule::Malformed,
                 format!(
                     "the shape \"{name}\" of rank {rank} has {} bytes where 8 for each element are needed.",
-                    bytes.len()
+                    stored.len()
                 ),
             ));
-        }
+        };
         let (elements, _) = bytes.as_chunks::<8>();
         let dims = elements.iter().map(|element| i64::from_le_bytes(*element)).collect();
         self.name(name, Value::Shape(self.values.shapes.len()))?;
