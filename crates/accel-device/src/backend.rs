@@ -174,4 +174,14 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Whether the device was lost since the last `recover`.
     fn lost(&self) -> bool;
+
+    /// Makes a lost device anew; called by a reset of the guest's device, after its objects were dropped.
+    /// Handles of the lost device stay valid to drop and fail with DEVICE_LOST otherwise. The default is for
+    /// backends that cannot be lost or never come back.
+    ///
+    /// # Errors
+    /// DEVICE_LOST while it cannot be made anew: the guest's device then goes on needing a reset.
+    fn recover(&self) -> Result<(), Status> {
+        if self.lost() { Err(Status::DeviceLost) } else { Ok(()) }
+    }
 }
