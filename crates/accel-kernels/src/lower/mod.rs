@@ -1,5 +1,12 @@
 //! Walks a graph in order and asks the kernel family of each operator for its launches.
 
+mod conv;
+mod gemm;
+mod matmul;
+mod movers;
+
+mod pointwise;
+
 use accel_tosa::{Graph, Node, Op, Refusal, Rule};
 
 use crate::builder::Builder;
@@ -32,6 +39,15 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
             builder.alias(node.outputs[0], node.inputs[0]);
             Ok(())
         }
+        Op::Concat { axis } => movers::concat(builder, node, *axis),
+        Op::Conv2d(attrs) => conv::lower(builder, node, attrs),
+        Op::MatMul { a_zp, b_zp } => matmul::lower(builder, node, [*a_zp, *b_zp]),
+        Op::Pad { padding, value } => movers::pad(builder, node, padding, *value),
+        Op::Reverse { axis } => movers::reverse(builder, node, *axis),
+        Op::Slice { start } => movers::slice(builder, node, start),
+        Op::Tile => movers::tile(builder, node),
+        Op::Transpose { perms } => movers::transpose(builder, node, perms),
+        op if pointwise::is_pointwise(op) => pointwise::lower(builder, node),
         _ => Err(builder.unsupported("no kernel for this operator yet")),
     }
 }

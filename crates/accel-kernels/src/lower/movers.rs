@@ -1,0 +1,360 @@
+//! Data movement: CONCAT, PAD, REVERSE, SLICE, TILE and TRANSPOSE.
+//!
+//! Everything but CONCAT is a gather by index: a list of output dimensions, each with its stride in the
+//! source. Adjacent dimensions merge where they can, and small elements become larger ones where runs allow it.
+
+use accel_tosa::{DType, Node, Refusal, TensorId};
+
+use crate::builder::{Builder, Groups, Launch, Value};
+
+/// Invocations of a workgroup of `move.comp` and `concat.comp`.
+const LANES: u64 = 64;
+/// Operands of one launch of `concat.comp`.
+const CONCAT_OPERANDS: usize = 8;
+/// Edge of a tile of `transpose.comp`.
+const TILE_EDGE: u32 = 32;
+
+/// A dimension of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Dim {
+    /// Output extent.
+    size: u32,
+    /// Added to the output coordinate.
+    start: i32,
+    /// Source extent.
+    extent: u32,
+    /// Source elements from one coordinate to the next.
+    stride: i32,
+}
+
+/// What a coordinate beyond the source's extent means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beyond {
+    /// There is none.
+    Never,
+    /// A constant.
+    Value(u32),
+    /// The coordinate wraps around.
+    Wraps,
+}
+
+/// A gather by index.
+struct Gather {
+    dims: Vec<Dim>,
+    /// Source element at coordinate zero.
+    base: u32,
+    /// Bytes of an element: 1, 2 or 4.
+    size: usize,
+    beyond: Beyond,
+}
+
+pub(crate) fn pad(
+    builder: &mut Builder<'_>,
+    node: &Node,
+    padding: &[[u32; 2]],
+    value: u64,
+) -> Result<(), Refusal> {
+    let size = element_bytes(builder, node.inputs[0])?;
+    let dims = source_dims(builder, node.inputs[0]);
+    let padded = dims.iter().zip(padding).map(|(&dim, &[before, after])| Dim {
+        size: before + dim.size + after,
+        start: -(before as i32),
+        ..dim
+    });
+    let gather = Gather { dims: padded.collect(), base: 0, size, beyond: Beyond::Value(value as u32) };
+    gather.launch(builder, node)
+}
+
+pub(crate) fn tile(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
+    let size = element_bytes(builder, node.inputs[0])?;
+    let output = &builder.graph.tensor(node.outputs[0]).shape;
+    let dims = source_dims(builder, node.inputs[0]);
+    let tiled = dims.iter().zip(output).map(|(&dim, &size)| Dim { size, ..dim });
+    let gather = Gather { dims: tiled.collect(), base: 0, size, beyond: Beyond::Wraps };
+    gather.launch(builder, node)
+}
+
+pub(crate) fn slice(builder: &mut Builder<'_>, node: &Node, start: &[u32]) -> Result<(), Refusal> {
+    let size = element_bytes(builder, node.inputs[0])?;
+    let output = &builder.graph.tensor(node.outputs[0]).shape;
+    let source = source_dims(builder, node.inputs[0]);
+    let base = source.iter().zip(start).map(|(dim, &start)| dim.stride as u32 * start).sum();
+    let dims = source.iter().zip(output).map(|(dim, &size)| Dim { size, extent: size, ..*dim }).collect();
+    Gather { dims, base, size, beyond: Beyond::Never }.launch(builder, node)
+}
+
+pub(crate) fn reverse(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Result<(), Refusal> {
+    let size = element_bytes(builder, node.inputs[0])?;
+    let mut dims = source_dims(builder, node.inputs[0]);
+    let mut base = 0;
+    if let Some(dim) = dims.get_mut(axis as usize) {
+        base = (dim.size - 1) * dim.stride as u32;
+        dim.stride = -dim.stride;
+    }
+    Gather { dims, base, size, beyond: Beyond::Never }.launch(builder, node)
+}
+
+pub(crate) fn transpose(builder: &mut Builder<'_>, node: &Node, perms: &[u32]) -> Result<(), Refusal> {
+    let size = element_bytes(builder, node.inputs[0])?;
+    let source = source_dims(builder, node.inputs[0]);
+    let dims = perms.iter().filter_map(|&from| source.get(from as usize).copied()).collect();
+    let mut gather = Gather { dims, base: 0, size, beyond: Beyond::Never };
+    gather.simplify();
+    match gather.innermost_source() {
+        Some(at) if gather.wants_tiles(at) => gather.launch_tiled(builder, node, at),
+        _ => gather.launch(builder, node),
+    }
+}
+
+/// An invocation owns an output word and fetches its elements from whichever operand has them, so operands may
+/// share words. Operands beyond [`CONCAT_OPERANDS`] take further launches, which leave each other's bytes alone.
+pub(crate) fn concat(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Result<(), Refusal> {
+    let mut size = element_bytes(builder, node.outputs[0])?;
+    let graph = builder.graph;
+    let columns = |id: TensorId| graph.tensor(id).shape[axis as usize..].iter().product::<u32>();
+    let mut runs = Vec::with_capacity(node.inputs.len());
+    let mut row = 0;
+    for &id in &node.inputs {
+        runs.push((row, columns(id), id));
+        row += columns(id);
+    }
+    while size < 4 && runs.iter().all(|run| run.1 % 2 == 0) {
+        size *= 2;
+        row /= 2;
+        runs.iter_mut().for_each(|run| *run = (run.0 / 2, run.1 / 2, run.2));
+    }
+    let count = graph.tensor(node.outputs[0]).bytes() / size as u64;
+    let (magic, shift) = magic(row);
+    for runs in runs.chunks(CONCAT_OPERANDS) {
+        let words: Vec<u32> = runs.iter().flat_map(|run| [run.0, run.1]).collect();
+        // The shader has room for a fixed number of addresses; the last operand fills the rest.
+        let mut reads: Vec<Value> = runs.iter().map(|run| builder.tensor(run.2)).collect();
+        reads.resize(CONCAT_OPERANDS, reads[reads.len() - 1]);
+        reads.push(builder.words(&words));
+        builder.launch(&Launch {
+            module: &format!("concat.e{size}"),
+            constants: &[],
+            writes: &[builder.tensor(node.outputs[0])],
+            reads: &reads,
+            params: &[count as u32, row, magic, shift, runs.len() as u32],
+            groups: word_groups(count, size),
+            detail: "",
+        })?;
+    }
+    Ok(())
+}
+
+impl Gather {
+    /// Drops dimensions of one element, merges those that follow each other in the source, and widens elements.
+    fn simplify(&mut self) {
+        let mut merged: Vec<Dim> = Vec::with_capacity(self.dims.len());
+        for &dim in &self.dims {
+            if dim.size == 1 && dim.extent == 1 {
+                continue;
+            }
+            let whole = dim.start == 0 && dim.size == dim.extent;
+            match merged.last_mut() {
+                Some(outer) if whole && i64::from(outer.stride) == i64::from(dim.stride) * i64::from(dim.size) => {
+                    outer.size *= dim.size;
+                    outer.start *= dim.size as i32;
+                    outer.extent *= dim.size;
+                    outer.stride = dim.stride;
+                }
+                _ => merged.push(dim),
+            }
+        }
+        if merged.is_empty() {
+            merged.push(Dim { size: 1, start: 0, extent: 1, stride: 1 });
+        }
+        self.dims = merged;
+        while self.size < 4 && self.widen().is_some() {}
+    }
+
+    /// Takes two elements as one where every run is even.
+    fn widen(&mut self) -> Option<()> {
+        let (inner, outer) = self.dims.split_last_mut()?;
+        let even = |n: u32| n.is_multiple_of(2);
+        let runs = inner.stride == 1 && even(inner.size) && even(inner.start as u32) && even(inner.extent);
+        if !runs || !even(self.base) || !outer.iter().all(|dim| even(dim.stride as u32)) {
+            return None;
+        }
+        inner.size /= 2;
+        inner.start /= 2;
+        inner.extent /= 2;
+        outer.iter_mut().for_each(|dim| dim.stride /= 2);
+        self.base /= 2;
+        if let Beyond::Value(value) = &mut self.beyond {
+            *value |= *value << (8 * self.size);
+        }
+        self.size *= 2;
+        Some(())
+    }
+
+    /// Position of the dimension that runs along the source's memory.
+    fn innermost_source(&self) -> Option<usize> {
+        self.dims.iter().position(|dim| dim.stride == 1)
+    }
+
+    /// Whether both dimensions that run along memory are long enough for a tile to pay.
+    fn wants_tiles(&self, at: usize) -> bool {
+        let last = self.dims.len() - 1;
+        at != last && self.dims[at].size.min(self.dims[last].size) >= TILE_EDGE / 4
+    }
+
+    fn count(&self) -> u64 {
+        self.dims.iter().map(|dim| u64::from(dim.size)).product()
+    }
+
+    fn launch(mut self, builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
+        self.simplify();
+        let words: Vec<u32> = self
+            .dims
+            .iter()
+            .flat_map(|dim| {
+                let (magic, shift) = magic(dim.size);
+                [dim.size, magic, shift, dim.start as u32, dim.extent, dim.stride as u32]
+            })
+            .collect();
+        let (kind, value) = match self.beyond {
+            Beyond::Never => ("plain", 0),
+            Beyond::Value(value) => ("pad", value),
+            Beyond::Wraps => ("tile", 0),
+        };
+        let count = self.count();
+        let dims = builder.words(&words);
+        builder.launch(&Launch {
+            module: &format!("move.{kind}{}", self.size),
+            constants: &[],
+            writes: &[builder.tensor(node.outputs[0])],
+            reads: &[builder.tensor(node.inputs[0]), dims],
+            params: &[count as u32, self.base, self.dims.len() as u32, value],
+            groups: word_groups(count, self.size),
+            detail: &format!("rank {}", self.dims.len()),
+        })
+    }
+
+    /// Transposes through shared memory: `at` is the dimension that runs along the source and is not the
+    /// output's innermost.
+    fn launch_tiled(self, builder: &mut Builder<'_>, node: &Node, at: usize) -> Result<(), Refusal> {
+        let mut strides = vec![1_u32; self.dims.len()];
+        for d in (1..self.dims.len()).rev() {
+            strides[d - 1] = strides[d] * self.dims[d].size;
+        }
+        let last = self.dims.len() - 1;
+        let (i, j) = (self.dims[at], self.dims[last]);
+        let mut words = Vec::new();
+        let mut tiles = i.size.div_ceil(TILE_EDGE) * j.size.div_ceil(TILE_EDGE);
+        let mut rank = 0;
+        for (d, dim) in self.dims.iter().enumerate().filter(|&(d, _)| d != at && d != last) {
+            words.extend([dim.size, dim.stride as u32, strides[d]]);
+            tiles *= dim.size;
+            rank += 1;
+        }
+        let slices = builder.words(&words);
+        builder.launch(&Launch {
+            module: &format!("transpose.e{}", self.size),
+            constants: &[],
+            writes: &[builder.tensor(node.outputs[0])],
+            reads: &[builder.tensor(node.inputs[0]), slices],
+            params: &[rank, tiles, i.size, j.size, j.stride as u32, strides[at]],
+            groups: Groups::Flat(u64::from(tiles)),
+            detail: &format!("{}x{} of {rank} dims", i.size, j.size),
+        })
+    }
+}
+
+/// The tensor's own dimensions, as a gather that changes nothing.
+fn source_dims(builder: &Builder<'_>, id: TensorId) -> Vec<Dim> {
+    let shape = &builder.graph.tensor(id).shape;
+    let mut stride = 1_i32;
+    let mut dims: Vec<Dim> = shape
+        .iter()
+        .rev()
+        .map(|&size| {
+            let dim = Dim { size, start: 0, extent: size, stride };
+            stride = stride.wrapping_mul(size as i32);
+            dim
+        })
+        .collect();
+    dims.reverse();
+    dims
+}
+
+/// Bytes of an element that the movers can handle.
+pub(crate) fn element_bytes(builder: &Builder<'_>, id: TensorId) -> Result<usize, Refusal> {
+    let dtype = builder.graph.tensor(id).dtype;
+    match dtype.bytes() {
+        Some(size @ (1 | 2 | 4)) if dtype != DType::Shape => Ok(size),
+        _ => Err(builder.unsupported(format!(
+            "{} has no kernel for {dtype}; it takes elements of 1, 2 or 4 bytes",
+            builder.at.1
+        ))),
+    }
+}
+
+/// Workgroups of kernels whose invocations own a 32-bit word each.
+pub(crate) fn word_groups(count: u64, size: usize) -> Groups {
+    Groups::Flat(count.div_ceil(4 / size as u64).div_ceil(LANES))
+}
+
+/// Factor and shift such that `(n * factor) >> 32 >> shift` is `n / d` for `n < 2^31`; `d` of 1 is the
+/// shaders' business (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994).
+pub(crate) fn magic(d: u32) -> (u32, u32) {
+    if d < 2 {
+        return (0, 0);
+    }
+    let log = 32 - (d - 1).leading_zeros();
+    ((1_u64 << (31 + log)).div_ceil(u64::from(d)) as u32, log - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magic_divides() {
+        for d in (2..2000).chain([65_535, 65_536, 65_537, (1 << 30) - 1, 1 << 30, (1 << 31) - 1]) {
+            let (factor, shift) = magic(d);
+            for n in (0..5000).chain([d - 1, d, d + 1, 2 * d.min(1 << 29) - 1, (1 << 31) - 1]) {
+                if n < 1 << 31 {
+                    let quotient = ((u64::from(n) * u64::from(factor)) >> 32) as u32 >> shift;
+                    assert_eq!(quotient, n / d, "{n} / {d}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dimensions_that_follow_each_other_merge_and_widen() {
+        // INT8 NHWC padded in H and W: channels join W, and four bytes make a word.
+        let dims = vec![
+            Dim { size: 1, start: 0, extent: 1, stride: 5 * 6 * 8 },
+            Dim { size: 7, start: -1, extent: 5, stride: 6 * 8 },
+            Dim { size: 8, start: -1, extent: 6, stride: 8 },
+            Dim { size: 8, start: 0, extent: 8, stride: 1 },
+        ];
+        let mut gather = Gather { dims, base: 0, size: 1, beyond: Beyond::Value(0x85) };
+        gather.simplify();
+        assert_eq!(gather.size, 4);
+        assert_eq!(gather.beyond, Beyond::Value(0x8585_8585));
+        assert_eq!(
+            gather.dims,
+            [
+                Dim { size: 7, start: -1, extent: 5, stride: 12 },
+                Dim { size: 16, start: -2, extent: 12, stride: 1 }
+            ]
+        );
+    }
+
+    #[test]
+    fn a_reversed_dimension_does_not_merge_with_its_inner_one() {
+        let dims = vec![
+            Dim { size: 3, start: 0, extent: 3, stride: 8 },
+            Dim { size: 2, start: 0, extent: 2, stride: -4 },
+            Dim { size: 4, start: 0, extent: 4, stride: 1 },
+        ];
+        let mut gather = Gather { dims: dims.clone(), base: 4, size: 4, beyond: Beyond::Never };
+        gather.simplify();
+        assert_eq!(gather.dims, dims);
+    }
+}

@@ -1,0 +1,81 @@
+// Element types: a variant defines IN and OUT as one of these numbers.
+#define F32 0
+#define F16 1
+#define BF16 2
+#define I8 3
+#define I32 4
+
+// IEEE binary16 bits of x, rounded to nearest even; the conversion built in may round toward zero.
+uint half_bits(float x) {
+    uint bits = floatBitsToUint(x);
+    uint sign = (bits >> 16) & 0x8000u;
+    uint mag = bits & 0x7fffffffu;
+    uint normal = (mag - 0x38000000u + 0xfffu + ((mag >> 13) & 1u)) >> 13;
+    // Adding one half leaves multiples of 2^-24, the spacing of subnormals, in the low bits.
+    uint subnormal = floatBitsToUint(uintBitsToFloat(mag) + 0.5) - 0x3f000000u;
+    uint special = mag > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    return sign | (mag >= 0x477ff000u ? special : mag < 0x38800000u ? subnormal : normal);
+}
+
+#if defined(IN)
+#if IN == F32
+#define IN_BYTES 4
+#define Acc float
+Acc load_in(uint64_t base, uint64_t at) { return PtrF32(base + at * 4).v; }
+#elif IN == F16
+#define IN_BYTES 2
+#define Acc float
+Acc load_in(uint64_t base, uint64_t at) { return float(PtrF16(base + at * 2).v); }
+#elif IN == BF16
+#define IN_BYTES 2
+#define Acc float
+Acc load_in(uint64_t base, uint64_t at) { return uintBitsToFloat(uint(PtrU16(base + at * 2).v) << 16); }
+#elif IN == I8
+#define IN_BYTES 1
+#define Acc int
+Acc load_in(uint64_t base, uint64_t at) { return int(PtrI8(base + at).v); }
+#elif IN == I32
+#define IN_BYTES 4
+#define Acc int
+Acc load_in(uint64_t base, uint64_t at) { return PtrI32(base + at * 4).v; }
+#endif
+#endif
+
+#if defined(OUT)
+#if OUT == F32
+#define OUT_BYTES 4
+uint out_bits(float x) { return floatBitsToUint(x); }
+#elif OUT == F16
+#define OUT_BYTES 2
+uint out_bits(float x) { return half_bits(x); }
+#elif OUT == BF16
+#define OUT_BYTES 2
+uint out_bits(float x) {
+    uint bits = floatBitsToUint(x);
+    return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+}
+#elif OUT == I8
+#define OUT_BYTES 1
+uint out_bits(int x) { return uint(x) & 0xffu; }
+#elif OUT == I32
+#define OUT_BYTES 4
+uint out_bits(int x) { return uint(x); }
+#endif
+#define OUT_A_WORD (4 / OUT_BYTES)
+void store_element(uint64_t base, uint64_t at, uint bits) {
+#if OUT_BYTES == 4
+    PtrU32(base + at * 4).v = bits;
+#elif OUT_BYTES == 2
+    PtrU16(base + at * 2).v = uint16_t(bits);
+#else
+    PtrU8(base + at).v = uint8_t(bits);
+#endif
+}
+#endif
+
+// n / d for n < 2^31, d >= 2; the host makes magic and shift of d.
+uint divide(uint n, uint magic, uint shift) {
+    uint high, low;
+    umulExtended(n, magic, high, low);
+    return high >> shift;
+}

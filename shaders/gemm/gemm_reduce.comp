@@ -1,0 +1,49 @@
+// Adds the partial sums of a product split along k, splits in ascending order, then the bias. An invocation
+// makes one word of the output.
+// variant f32 IN=F32 OUT=F32
+// variant f16 IN=F16 OUT=F16
+// variant bf16 IN=BF16 OUT=BF16
+// variant i8 IN=I8 OUT=I32
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common/prelude.glsl"
+#include "common/elements.glsl"
+layout(local_size_x = 64) in;
+layout(push_constant, scalar) uniform Push {
+    uint64_t dst;
+    uint64_t partial;
+    uint64_t bias;
+    uint count; // elements of the output
+    uint n;
+    uint splits;
+    uint bias_step; // 0: one bias for all, 1: one a column, 2: none
+} p;
+#include "gemm/bias.glsl"
+
+Acc total(uint at) {
+    Acc sum = Acc(0);
+    for (uint split = 0; split < p.splits; split++) {
+        uint64_t address = p.partial + (uint64_t(split) * p.count + at) * 4;
+#if IN == I8
+        sum += PtrI32(address).v;
+#else
+        sum += PtrF32(address).v;
+#endif
+    }
+    return p.bias_step < 2 ? sum + load_bias(at % p.n) : sum;
+}
+
+void main() {
+    uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
+    if (serial * OUT_A_WORD >= p.count) return;
+    uint first = uint(serial) * OUT_A_WORD;
+#if OUT_A_WORD == 1
+    PtrU32(p.dst + uint64_t(first) * 4).v = out_bits(total(first));
+#else
+    if (first + 1 < p.count) {
+        PtrU32(p.dst + uint64_t(first) * 2).v = out_bits(total(first)) | out_bits(total(first + 1)) << 16;
+    } else {
+        store_element(p.dst, first, out_bits(total(first)));
+    }
+#endif
+}

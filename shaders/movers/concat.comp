@@ -1,0 +1,58 @@
+// Joins up to 8 operands along one axis. The output is rows of `row` elements, and each operand a run of
+// columns in every row; its own rows are as long as that run. An invocation owns one word of the output and
+// fetches each element from whichever operand has it; elements of operands of another launch are left alone.
+// variant e1 SIZE=1
+// variant e2 SIZE=2
+// variant e4 SIZE=4
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common/prelude.glsl"
+#include "common/elements.glsl"
+#include "movers/word.glsl"
+layout(local_size_x = 64) in;
+
+struct Run {
+    uint begin;
+    uint extent;
+};
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Runs { Run at[8]; };
+layout(push_constant, scalar) uniform Push {
+    uint64_t dst;
+    uint64_t src[8];
+    Runs runs;
+    uint count; // elements of the output
+    uint row;
+    uint magic; // divides by row
+    uint shift;
+    uint operands;
+} p;
+
+void main() {
+    uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
+    if (serial * A_WORD >= p.count) return;
+    uint first = uint(serial) * A_WORD;
+    uint word = 0;
+    uint found = 0;
+    [[unroll]] for (uint j = 0; j < A_WORD; j++) {
+        uint index = first + j;
+        if (index >= p.count) break;
+        uint row = p.row > 1 ? divide(index, p.magic, p.shift) : index;
+        uint column = index - row * p.row;
+        for (uint k = 0; k < p.operands; k++) {
+            Run run = p.runs.at[k];
+            uint at = column - run.begin;
+            if (at < run.extent) {
+                word |= load_bits(p.src[k], uint64_t(row) * run.extent + at) << (8 * SIZE * j);
+                found |= 1u << j;
+                break;
+            }
+        }
+    }
+    if (found == (1u << A_WORD) - 1) {
+        PtrU32(p.dst + uint64_t(first) * SIZE).v = word;
+    } else {
+        [[unroll]] for (uint j = 0; j < A_WORD; j++) {
+            if ((found >> j & 1u) != 0) store_bits(p.dst, first + j, word >> (8 * SIZE * j));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+// Gathers by index: each output coordinate, shifted by `start`, names a source coordinate. PAD: outside the
+// source's extent stands a constant. TILE: coordinates wrap around the extent. An invocation makes one word.
+// variant plain1 SIZE=1
+// variant plain2 SIZE=2
+// variant plain4 SIZE=4
+// variant pad1 SIZE=1 PAD
+// variant pad2 SIZE=2 PAD
+// variant pad4 SIZE=4 PAD
+// variant tile1 SIZE=1 TILE
+// variant tile2 SIZE=2 TILE
+// variant tile4 SIZE=4 TILE
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common/prelude.glsl"
+#include "common/elements.glsl"
+#include "movers/word.glsl"
+layout(local_size_x = 64) in;
+
+struct Dim {
+    uint size; // of the output
+    uint magic; // divides by size
+    uint shift;
+    int start;
+    uint extent; // of the source
+    int stride; // elements in the source
+};
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Dims { Dim at[6]; };
+layout(push_constant, scalar) uniform Push {
+    uint64_t dst;
+    uint64_t src;
+    Dims dims;
+    uint count; // elements of the output
+    uint base; // element of the source at coordinate zero
+    uint rank;
+    uint value; // of padding
+} p;
+
+uint fetch(uint index) {
+    uint offset = p.base;
+    bool inside = true;
+    for (uint d = p.rank; d-- > 0;) {
+        Dim dim = p.dims.at[d];
+        uint outer = d > 0 ? divide(index, dim.magic, dim.shift) : 0;
+        uint coordinate = index - outer * dim.size + uint(dim.start);
+        index = outer;
+#if defined(TILE)
+        coordinate %= dim.extent;
+#elif defined(PAD)
+        inside = inside && coordinate < dim.extent;
+#endif
+        offset += coordinate * uint(dim.stride);
+    }
+#if defined(PAD)
+    if (!inside) return p.value;
+#endif
+    return load_bits(p.src, offset);
+}
+
+void main() {
+    uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
+    if (serial * A_WORD >= p.count) return;
+    uint first = uint(serial) * A_WORD;
+    uint own = min(A_WORD, p.count - first);
+    uint word = 0;
+    [[unroll]] for (uint j = 0; j < A_WORD; j++) {
+        if (j < own) word |= fetch(first + j) << (8 * SIZE * j);
+    }
+    store_word(p.dst, first, word, own);
+}
