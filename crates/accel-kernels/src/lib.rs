@@ -8,10 +8,12 @@
 mod arena;
 mod builder;
 mod caps;
+mod chain;
 mod finish;
 mod lower;
 mod module;
 mod plan;
+mod stage;
 
 pub use caps::{DeviceCaps, DeviceKind, MatrixTuple};
 pub use lower::lower;

@@ -1,0 +1,270 @@
+//! Chains of pointwise stages: their operands, how broadcasts are read, and their launch.
+
+use accel_tosa::{DType, Refusal, TensorId};
+
+use crate::builder::{Builder, Groups, Launch, Value};
+use crate::stage::{Code, Element, Source, Stage};
+
+/// Limits of `shaders/pointwise/pointwise.comp`.
+const MAX_STAGES: usize = 8;
+const MAX_OPERANDS: usize = 6;
+const MAX_IMMEDIATES: usize = 15;
+/// Elements that a workgroup computes.
+const GROUP: u64 = 64 * 4;
+
+/// A tensor that a chain reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Operand {
+    tensor: TensorId,
+    element: Element,
+    /// The stage indexes the operand itself (TABLE).
+    indexed: bool,
+}
+
+/// A chain under construction. The register starts with operand 0.
+#[derive(Clone, Debug)]
+pub(crate) struct Chain {
+    operands: Vec<Operand>,
+    stages: Vec<Stage>,
+    /// The tensor that the register holds.
+    current: TensorId,
+    /// Whether the register is no longer what a load of `current` would give (an unsigned result).
+    closed: bool,
+}
+
+impl Chain {
+    /// A chain that starts by loading `tensor` as `element`.
+    pub fn load(tensor: TensorId, element: Element) -> Self {
+        Self {
+            operands: vec![Operand { tensor, element, indexed: false }],
+            stages: Vec::new(),
+            current: tensor,
+            closed: false,
+        }
+    }
+
+    /// The tensor that the register holds.
+    pub fn current(&self) -> TensorId {
+        self.current
+    }
+
+    /// Whether a stage may follow.
+    pub fn is_open(&self) -> bool {
+        !self.closed
+    }
+
+    /// No stage may follow.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Whether the kernel can run it.
+    pub fn fits(&self) -> bool {
+        let immediates: usize = self.stages.iter().map(|s| s.immediates.len()).sum();
+        self.stages.len() <= MAX_STAGES && self.operands.len() <= MAX_OPERANDS && immediates <= MAX_IMMEDIATES
+    }
+
+    /// The source that gives `tensor`.
+    pub fn source(&mut self, tensor: TensorId, element: Element) -> Source {
+        if tensor == self.current { Source::Chain } else { self.operand(tensor, element, false) }
+    }
+
+    /// The source that gives the address of `tensor`.
+    pub fn table(&mut self, tensor: TensorId, element: Element) -> Source {
+        self.operand(tensor, element, true)
+    }
+
+    fn operand(&mut self, tensor: TensorId, element: Element, indexed: bool) -> Source {
+        let operand = Operand { tensor, element, indexed };
+        let number = self.operands.iter().position(|o| *o == operand).unwrap_or_else(|| {
+            self.operands.push(operand);
+            self.operands.len() - 1
+        });
+        Source::Operand(number as u32)
+    }
+
+    /// Appends a stage whose result the next stages see.
+    pub fn stage(&mut self, code: Code, sources: &[Source], immediates: &[u32], element: Element) {
+        self.stages.push(Stage { code, sources: sources.to_vec(), immediates: immediates.to_vec(), element });
+    }
+
+    /// Ends an operator: the register now holds `tensor`.
+    pub fn holds(&mut self, tensor: TensorId) {
+        self.current = tensor;
+    }
+
+    /// Records the launch that writes the tensor that the register holds.
+    ///
+    /// # Errors
+    /// An unsupported-refusal when the chain has more stages, operands or immediates than the kernel takes.
+    pub fn launch(mut self, builder: &mut Builder<'_>) -> Result<(), Refusal> {
+        let output = builder.graph.tensor(self.current);
+        let element = element(builder, output.dtype)?;
+        // A store rounds by itself.
+        while self
+            .stages
+            .last()
+            .is_some_and(|s| matches!(s.code, Code::RoundF16 | Code::RoundBf16 | Code::Wrap))
+        {
+            self.stages.pop();
+        }
+        if !self.fits() {
+            return Err(builder.unsupported("the operator needs more operands than the pointwise kernel has"));
+        }
+        let mut constants = Vec::new();
+        let mut immediates = Vec::new();
+        for (number, stage) in self.stages.iter().enumerate() {
+            constants.push((number as u32, stage.word(immediates.len())));
+            immediates.extend_from_slice(&stage.immediates);
+        }
+        let shapes: Vec<&[u32]> =
+            self.operands.iter().map(|o| builder.graph.tensor(o.tensor).shape.as_slice()).collect();
+        let broadcast = Broadcast::new(&output.shape, &shapes);
+        let modes: Vec<Mode> = self
+            .operands
+            .iter()
+            .zip(&shapes)
+            .map(
+                |(operand, shape)| {
+                    if operand.indexed { Mode::Indexed } else { Mode::of(shape, &output.shape) }
+                },
+            )
+            .collect();
+        for (number, (operand, &mode)) in self.operands.iter().zip(&modes).enumerate() {
+            constants.push((8 + number as u32, operand.element as u32 | (mode as u32) << 4));
+        }
+        constants.push((14, element as u32));
+        let mut reads: Vec<Value> = self.operands.iter().map(|o| builder.tensor(o.tensor)).collect();
+        // The kernel's parameter block has places for all operands: the unused ones repeat the first.
+        reads.resize(MAX_OPERANDS, reads[0]);
+        let block = if modes.contains(&Mode::Strided) { builder.words(&broadcast.words()) } else { reads[0] };
+        reads.push(block);
+        let count = output.elements();
+        let mut params = vec![count as u32];
+        params.extend(immediates);
+        builder.launch(&Launch {
+            module: "pointwise",
+            constants: &constants,
+            writes: &[Value::Tensor(self.current)],
+            reads: &reads,
+            params: &params,
+            groups: Groups::Flat(count.div_ceil(GROUP)),
+            detail: "",
+        })
+    }
+}
+
+/// The element of a tensor's type.
+///
+/// # Errors
+/// An unsupported-refusal for the types that no pointwise kernel reads.
+pub(crate) fn element(builder: &Builder<'_>, dtype: DType) -> Result<Element, Refusal> {
+    Element::of(dtype).ok_or_else(|| {
+        builder.unsupported(format!(
+            "{dtype} is not supported; FP32, FP16, BF16, INT8, INT16, INT32 and BOOL are"
+        ))
+    })
+}
+
+/// How an operand is read; the numbers are those of the shader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Same = 1,
+    Scalar = 2,
+    Strided = 3,
+    Indexed = 4,
+}
+
+impl Mode {
+    fn of(operand: &[u32], output: &[u32]) -> Self {
+        let elements = |shape: &[u32]| shape.iter().map(|&d| u64::from(d)).product::<u64>();
+        if elements(operand) == elements(output) {
+            Self::Same
+        } else if elements(operand) == 1 {
+            Self::Scalar
+        } else {
+            Self::Strided
+        }
+    }
+}
+
+/// Dimensions of the output with as many of them merged as all operands allow, and the operands' strides.
+#[derive(Debug, PartialEq, Eq)]
+struct Broadcast {
+    dimensions: Vec<u32>,
+    /// By operand, then dimension; 0 where the operand is repeated.
+    strides: Vec<Vec<u32>>,
+}
+
+impl Broadcast {
+    fn new(output: &[u32], operands: &[&[u32]]) -> Self {
+        let mut merged = Self { dimensions: Vec::new(), strides: vec![Vec::new(); operands.len()] };
+        let all: Vec<Vec<u32>> = operands.iter().map(|shape| strides(shape, output.len())).collect();
+        for (d, &extent) in output.iter().enumerate() {
+            if extent == 1 {
+                continue;
+            }
+            // An outer dimension joins this one when walking on past this one's end is its own step.
+            let joins = !merged.dimensions.is_empty()
+                && merged.strides.iter().zip(&all).all(|(m, s)| m.last() == Some(&(s[d] * extent)));
+            if joins {
+                if let Some(last) = merged.dimensions.last_mut() {
+                    *last *= extent;
+                }
+            } else {
+                merged.dimensions.push(extent);
+            }
+            for (m, s) in merged.strides.iter_mut().zip(&all) {
+                if joins {
+                    m.pop();
+                }
+                m.push(s[d]);
+            }
+        }
+        merged
+    }
+
+    /// The kernel's block: rank, six dimensions, six strides an operand.
+    fn words(&self) -> Vec<u32> {
+        let mut words = vec![self.dimensions.len() as u32];
+        let padded =
+            |list: &[u32]| list.iter().copied().chain(std::iter::repeat(0)).take(6).collect::<Vec<_>>();
+        words.extend(padded(&self.dimensions));
+        for strides in &self.strides {
+            words.extend(padded(strides));
+        }
+        words
+    }
+}
+
+/// Element strides of `shape` aligned to the right of `rank` dimensions, 0 for extent 1.
+fn strides(shape: &[u32], rank: usize) -> Vec<u32> {
+    let mut strides = vec![0; rank];
+    let mut step = 1;
+    for (d, &extent) in (0..rank).rev().zip(shape.iter().rev()) {
+        if extent != 1 {
+            strides[d] = step;
+        }
+        step *= extent;
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dimensions_merge_as_far_as_operands_allow() {
+        let shapes: [&[u32]; 2] = [&[2, 3, 4, 5], &[4, 5]];
+        let merged = Broadcast::new(&[2, 3, 4, 5], &shapes);
+        assert_eq!(merged.dimensions, [6, 20]);
+        assert_eq!(merged.strides, [[20, 1], [0, 1]]);
+        let shapes: [&[u32]; 2] = [&[2, 1, 4, 1], &[2, 3, 4, 5]];
+        let merged = Broadcast::new(&[2, 3, 4, 5], &shapes);
+        assert_eq!(merged.dimensions, [2, 3, 4, 5]);
+        assert_eq!(merged.strides[0], [4, 0, 1, 0]);
+        let merged = Broadcast::new(&[1, 1], &[&[1, 1]]);
+        assert!(merged.dimensions.is_empty());
+    }
+}

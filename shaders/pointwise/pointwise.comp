@@ -1,0 +1,108 @@
+// A chain of up to eight pointwise stages over up to six operands, four consecutive elements an invocation.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common/prelude.glsl"
+#include "common/stages.glsl"
+layout(local_size_x = 64) in;
+
+layout(constant_id = 0) const uint STAGE0 = 0u;
+layout(constant_id = 1) const uint STAGE1 = 0u;
+layout(constant_id = 2) const uint STAGE2 = 0u;
+layout(constant_id = 3) const uint STAGE3 = 0u;
+layout(constant_id = 4) const uint STAGE4 = 0u;
+layout(constant_id = 5) const uint STAGE5 = 0u;
+layout(constant_id = 6) const uint STAGE6 = 0u;
+layout(constant_id = 7) const uint STAGE7 = 0u;
+// Operands: bits 0-3 the element type, 4-7 how it is read.
+layout(constant_id = 8) const uint OPERAND0 = 0u;
+layout(constant_id = 9) const uint OPERAND1 = 0u;
+layout(constant_id = 10) const uint OPERAND2 = 0u;
+layout(constant_id = 11) const uint OPERAND3 = 0u;
+layout(constant_id = 12) const uint OPERAND4 = 0u;
+layout(constant_id = 13) const uint OPERAND5 = 0u;
+layout(constant_id = 14) const uint OUTPUT = 0u;
+
+const uint READ_SAME = 1u;    // shaped like the output
+const uint READ_SCALAR = 2u;  // one element
+const uint READ_STRIDED = 3u; // broadcast; strides in the block
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t dst;
+    uint64_t operand[6];
+    uint64_t block; // rank, dimensions[6], strides[6][6] in elements; only read for READ_STRIDED
+    uint count;
+    uint immediate[15];
+} p;
+
+uint block_word(uint i) {
+    return PtrU32(p.block + i * 4u).v;
+}
+
+uvec4 strided_index(uint k, uvec4 element) {
+    uvec4 index = uvec4(0u);
+    for (uint d = block_word(0); d-- > 0u;) {
+        uint extent = block_word(1u + d), stride = block_word(7u + k * 6u + d);
+        uvec4 rest = element / extent;
+        index += (element - rest * extent) * stride;
+        element = rest;
+    }
+    return index;
+}
+
+uvec4 load_operand(uint word, uint k, uint first) {
+    uint type = word & 15u;
+    switch (word >> 4) {
+    case READ_SAME: return load_quad(p.operand[k], type, first, p.count);
+    case READ_SCALAR: return load_scalar(p.operand[k], type, 0u);
+    case READ_STRIDED: {
+        uvec4 element = min(first + uvec4(0, 1, 2, 3), uvec4(p.count - 1u));
+        return load_gather(p.operand[k], type, strided_index(k, element));
+    }
+    }
+    return uvec4(0u);
+}
+
+uvec4 operands[6];
+
+uvec4 source(uint k, uvec4 chain) {
+    return k == SOURCE_CHAIN ? chain : operands[min(k, 5u)];
+}
+
+uvec4 stage(uint word, uvec4 chain) {
+    uint code = word & 0xffu, k = (word >> 12) & 15u, type = word >> 24, imm = (word >> 20) & 15u;
+    if (code == 0u) return chain;
+    uvec4 a = source((word >> 8) & 15u, chain), b = source(k, chain), c = source((word >> 16) & 15u, chain);
+    uint first = p.immediate[min(imm, 14u)], second = p.immediate[min(imm + 1u, 14u)];
+    if (code < S_ABS_I) return float_stage(code, a, b, first, second);
+    if (code < S_SELECT) return int_stage(code, a, b, type, first, second);
+    switch (code) {
+    case S_SELECT: return mix(c, b, notEqual(a, uvec4(0u)));
+    case S_RESCALE: return uvec4(rescale(ivec4(a), ivec4(b), ivec4(c), false, int(first), int(second), type));
+    case S_RESCALE_DOUBLE: return uvec4(rescale(ivec4(a), ivec4(b), ivec4(c), true, int(first), int(second), type));
+    case S_TABLE8: return table8(p.operand[min(k, 5u)], ivec4(a));
+    case S_TABLE16: return table16(p.operand[min(k, 5u)], ivec4(a));
+    }
+    return convert_stage(code, a, type);
+}
+
+void main() {
+    uint64_t at = (flat_group() * 64 + gl_LocalInvocationID.x) * 4;
+    if (at >= p.count) return;
+    uint first = uint(at);
+    operands[0] = load_operand(OPERAND0, 0, first);
+    operands[1] = load_operand(OPERAND1, 1, first);
+    operands[2] = load_operand(OPERAND2, 2, first);
+    operands[3] = load_operand(OPERAND3, 3, first);
+    operands[4] = load_operand(OPERAND4, 4, first);
+    operands[5] = load_operand(OPERAND5, 5, first);
+    uvec4 x = operands[0];
+    x = stage(STAGE0, x);
+    x = stage(STAGE1, x);
+    x = stage(STAGE2, x);
+    x = stage(STAGE3, x);
+    x = stage(STAGE4, x);
+    x = stage(STAGE5, x);
+    x = stage(STAGE6, x);
+    x = stage(STAGE7, x);
+    store_quad(p.dst, OUTPUT, first, p.count, x);
+}
