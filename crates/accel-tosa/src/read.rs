@@ -15,7 +15,19 @@ use crate::{Constant, DType, Graph, Node, Profile, Refusal, Rule, Tensor, Tensor
 /// # Errors
 /// The first rule that the artifact breaks, with the operator and its position where one is to blame.
 pub fn read(bytes: impl Into<Arc<[u8]>>) -> Result<Graph> {
-    let artifact: Arc<[u8]> = bytes.into();
+    graph(bytes.into()).map_err(|refusal| Refusal { message: clip(refusal.message), ..refusal })
+}
+
+/// Names come from the file and may be as long as it: a message is cut to what a person reads.
+fn clip(message: String) -> String {
+    const LONGEST: usize = 2000;
+    match message.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} ...", &message[..end]),
+        None => message,
+    }
+}
+
+fn graph(artifact: Arc<[u8]>) -> Result<Graph> {
     let (version, block, others) = open(&artifact)?;
     let mut reader = Reader::new(&artifact, version, block)?;
     reader.operators()?;
@@ -141,10 +153,9 @@ impl<'a> Reader<'a> {
         let earlier = self.names.insert(name, Named { value, defined: false });
         match earlier {
             None => Ok(()),
-            Some(_) => Err(refusal(
-                Rule::Malformed,
-                format!("the name \"{name}\" is given to two tensors or shapes."),
-            )),
+            Some(_) => {
+                Err(refusal(Rule::Malformed, format!("the name {name:?} is given to two tensors or shapes.")))
+            }
         }
     }
 
@@ -153,36 +164,34 @@ impl<'a> Reader<'a> {
         let dtype = DType::from_code(code).ok_or_else(|| match code {
             13..=18 => refusal(
                 Rule::Unsupported,
-                format!("the tensor \"{name}\" has the type number {code}, which came with TOSA 1.1."),
+                format!("the tensor {name:?} has the type number {code}, which came with TOSA 1.1."),
             ),
-            _ => {
-                refusal(Rule::Malformed, format!("the tensor \"{name}\" has the unknown type number {code}."))
-            }
+            _ => refusal(Rule::Malformed, format!("the tensor {name:?} has the unknown type number {code}.")),
         })?;
         if tensor.scale_type().unwrap_or(0) != 0 {
             return Err(refusal(
                 Rule::Unsupported,
-                format!("the tensor \"{name}\" is block-scaled, which came with TOSA 1.1."),
+                format!("the tensor {name:?} is block-scaled, which came with TOSA 1.1."),
             ));
         }
         if dtype == DType::Shape {
             return Err(refusal(
                 Rule::ErrorIf,
-                format!("the tensor \"{name}\" has the type SHAPE, which only shapes may have."),
+                format!("the tensor {name:?} has the type SHAPE, which only shapes may have."),
             ));
         }
         if tensor.is_unranked().unwrap_or(false) {
             return Err(refusal(
                 Rule::Unsupported,
                 format!(
-                    "the tensor \"{name}\" has no rank; every shape must be known when the graph is loaded."
+                    "the tensor {name:?} has no rank; every shape must be known when the graph is loaded."
                 ),
             ));
         }
         if tensor.offset().unwrap_or(0) > 1 || tensor.size().unwrap_or(0) > 0 {
             return Err(refusal(
                 Rule::Unsupported,
-                format!("the data of the tensor \"{name}\" lies outside the FlatBuffer; it must lie inside."),
+                format!("the data of the tensor {name:?} lies outside the FlatBuffer; it must lie inside."),
             ));
         }
         let shape = tensor.shape().unwrap_or_default().iter().map(|dim| match dim {
@@ -190,13 +199,13 @@ impl<'a> Reader<'a> {
             -1 => Err(refusal(
                 Rule::Unsupported,
                 format!(
-                    "the tensor \"{name}\" has an unknown dimension (-1); every shape must be known when the graph is \
+                    "the tensor {name:?} has an unknown dimension (-1); every shape must be known when the graph is \
                      loaded."
                 ),
             )),
             _ => Err(refusal(
                 Rule::ErrorIf,
-                format!("the tensor \"{name}\" has a dimension of {dim}; each must be at least 1."),
+                format!("the tensor {name:?} has a dimension of {dim}; each must be at least 1."),
             )),
         });
         let tensor_data = tensor.data();
@@ -217,7 +226,7 @@ impl<'a> Reader<'a> {
             return Err(refusal(
                 Rule::Malformed,
                 format!(
-                    "the shape \"{name}\" of rank {rank} has {} bytes where 8 for each element are needed.",
+                    "the shape {name:?} of rank {rank} has {} bytes where 8 for each element are needed.",
                     stored.len()
                 ),
             ));
@@ -232,18 +241,18 @@ impl<'a> Reader<'a> {
     fn input(&mut self, name: &str) -> Result<()> {
         match self.names.get_mut(name) {
             Some(Named { defined: true, .. }) => {
-                Err(refusal(Rule::Malformed, format!("the block input \"{name}\" is listed twice.")))
+                Err(refusal(Rule::Malformed, format!("the block input {name:?} is listed twice.")))
             }
             Some(Named { value: Value::Shape(_), .. }) => Err(refusal(
                 Rule::Unsupported,
-                format!("the block input \"{name}\" is a shape; only tensors can be bound."),
+                format!("the block input {name:?} is a shape; only tensors can be bound."),
             )),
             Some(named) => {
                 named.defined = true;
                 Ok(())
             }
             None => {
-                Err(refusal(Rule::Malformed, format!("the block input \"{name}\" is not among its tensors.")))
+                Err(refusal(Rule::Malformed, format!("the block input {name:?} is not among its tensors.")))
             }
         }
     }
@@ -261,18 +270,21 @@ impl<'a> Reader<'a> {
         let inputs = self.operands(info, operator.inputs().unwrap_or_default(), fail)?;
         let outputs = operator.outputs().unwrap_or_default();
         let (Some(output), 1) = (outputs.iter().next(), outputs.len()) else {
-            return Err(fail(Rule::ErrorIf, format!("it has {} outputs where 1 is needed.", outputs.len())));
+            return Err(fail(
+                Rule::ErrorIf,
+                format!("its number of outputs is {} where 1 is needed.", outputs.len()),
+            ));
         };
         let Some(named) = self.names.get_mut(output) else {
             return Err(fail(
                 Rule::Malformed,
-                format!("its output \"{output}\" is not among the block's tensors."),
+                format!("its output {output:?} is not among the block's tensors."),
             ));
         };
         if std::mem::replace(&mut named.defined, true) {
             return Err(fail(
                 Rule::Malformed,
-                format!("its output \"{output}\" already has a value; each name has one producer."),
+                format!("its output {output:?} already has a value; each name has one producer."),
             ));
         }
         let output = match (named.value, info.name) {
@@ -281,13 +293,13 @@ impl<'a> Reader<'a> {
             (Value::Tensor(_), _) => {
                 return Err(fail(
                     Rule::ErrorIf,
-                    format!("its output \"{output}\" is a tensor where a shape is needed."),
+                    format!("its output {output:?} is a tensor where a shape is needed."),
                 ));
             }
             (Value::Shape(_), _) => {
                 return Err(fail(
                     Rule::ErrorIf,
-                    format!("its output \"{output}\" is a shape where a tensor is needed."),
+                    format!("its output {output:?} is a shape where a tensor is needed."),
                 ));
             }
         };
@@ -317,11 +329,10 @@ impl<'a> Reader<'a> {
         let wanted = info.inputs.len();
         let count_fits = if info.variadic { names.len() >= 1 } else { names.len() == wanted };
         if !count_fits {
-            let wanted = if info.variadic { "at least 1 is".to_owned() } else { format!("{wanted} are") };
-            return Err(fail(
-                Rule::ErrorIf,
-                format!("it has {} operands where {wanted} needed.", names.len()),
-            ));
+            let least = if info.variadic { "at least " } else { "" };
+            let message =
+                format!("its number of operands is {} where {least}{wanted} is needed.", names.len());
+            return Err(fail(Rule::ErrorIf, message));
         }
         if info.variadic && names.len() > level::MAX_TENSOR_LIST_SIZE {
             return Err(fail(
@@ -338,13 +349,12 @@ impl<'a> Reader<'a> {
             Some(_) => Err(fail(
                 Rule::Malformed,
                 format!(
-                    "its operand \"{name}\" has no value yet: no earlier operator makes it and it is no block input."
+                    "its operand {name:?} has no value yet: no earlier operator makes it and it is no block input."
                 ),
             )),
-            None => Err(fail(
-                Rule::Malformed,
-                format!("its operand \"{name}\" is not among the block's tensors."),
-            )),
+            None => {
+                Err(fail(Rule::Malformed, format!("its operand {name:?} is not among the block's tensors.")))
+            }
         };
         names.iter().map(resolve).collect()
     }
@@ -355,15 +365,12 @@ impl<'a> Reader<'a> {
             Some(Named { value: Value::Tensor(id), defined: true }) => Ok(*id),
             Some(Named { value: Value::Shape(_), .. }) => Err(refusal(
                 Rule::Unsupported,
-                format!("the block {what} \"{name}\" is a shape; only tensors can be bound."),
+                format!("the block {what} {name:?} is a shape; only tensors can be bound."),
             )),
-            Some(_) => {
-                Err(refusal(Rule::Malformed, format!("no operator makes the block {what} \"{name}\".")))
+            Some(_) => Err(refusal(Rule::Malformed, format!("no operator makes the block {what} {name:?}."))),
+            None => {
+                Err(refusal(Rule::Malformed, format!("the block {what} {name:?} is not among its tensors.")))
             }
-            None => Err(refusal(
-                Rule::Malformed,
-                format!("the block {what} \"{name}\" is not among its tensors."),
-            )),
         };
         let list = |names: Option<List<'a, &'a str>>, what| -> Result<Vec<TensorId>> {
             names.unwrap_or_default().iter().map(|name| tensor(name, what)).collect()
@@ -376,7 +383,7 @@ impl<'a> Reader<'a> {
         let mut seen = HashSet::new();
         if let Some(twice) = outputs.iter().find(|id| !seen.insert(**id)) {
             let name = &self.values.tensor(*twice).name;
-            return Err(refusal(Rule::Unsupported, format!("the block output \"{name}\" is listed twice.")));
+            return Err(refusal(Rule::Unsupported, format!("the block output {name:?} is listed twice.")));
         }
         Ok((inputs, outputs))
     }
@@ -423,7 +430,7 @@ fn constant(site: &Site<'_>, stored: std::ops::Range<usize>) -> Result<Constant>
         return Err(site.refuse(
             Rule::Malformed,
             format!(
-                "the constant \"{}\" of shape {} and type {} has {found} bytes where {} are needed.",
+                "the constant {:?} of shape {} and type {} has {found} bytes where {} are needed.",
                 tensor.name,
                 show(&tensor.shape),
                 tensor.dtype,
@@ -437,10 +444,7 @@ fn constant(site: &Site<'_>, stored: std::ops::Range<usize>) -> Result<Constant>
     {
         return Err(site.refuse(
             Rule::Malformed,
-            format!(
-                "the constant \"{}\" of type BOOL has a byte of {byte}; each must be 0 or 1.",
-                tensor.name
-            ),
+            format!("the constant {:?} of type BOOL has a byte of {byte}; each must be 0 or 1.", tensor.name),
         ));
     }
     Ok(Constant { range })

@@ -130,7 +130,7 @@ impl<'a> Site<'a> {
         require!(
             self,
             tensor.shape.len() == wanted,
-            "{what} \"{}\" has rank {} where {wanted} is needed.",
+            "{what} {:?} has rank {} where {wanted} is needed.",
             tensor.name,
             tensor.shape.len()
         );
@@ -139,12 +139,7 @@ impl<'a> Site<'a> {
 
     /// Rank at least 1.
     pub fn not_scalar(&self, tensor: &Tensor) -> Result<()> {
-        require!(
-            self,
-            !tensor.shape.is_empty(),
-            "\"{}\" has rank 0 where at least 1 is needed.",
-            tensor.name
-        );
+        require!(self, !tensor.shape.is_empty(), "{:?} has rank 0 where at least 1 is needed.", tensor.name);
         Ok(())
     }
 
@@ -156,7 +151,7 @@ impl<'a> Site<'a> {
         require!(
             self,
             same,
-            "the output \"{}\" has the shape {} where {wanted:?} is needed: {rule}.",
+            "the output {:?} has the shape {} where {wanted:?} is needed: {rule}.",
             output.name,
             show(&output.shape)
         );
@@ -175,7 +170,7 @@ impl<'a> Site<'a> {
         require!(
             self,
             tensor.shape == [1],
-            "{} \"{}\" has the shape {} where [1] is needed.",
+            "{} {:?} has the shape {} where [1] is needed.",
             self.info.inputs[index].name,
             tensor.name,
             show(&tensor.shape)
@@ -238,14 +233,14 @@ impl<'a> Site<'a> {
     /// An axis of the first operand.
     pub fn axis(&self, axis: Option<i32>) -> Result<u32> {
         let axis = axis.unwrap_or(0);
+        self.not_scalar(self.input(0))?;
         let rank = self.input(0).shape.len();
-        match u32::try_from(axis) {
-            Ok(axis) if (axis as usize) < rank => Ok(axis),
-            _ => Err(self.refuse(
-                Rule::ErrorIf,
-                format!("its axis is {axis}, outside the dimensions 0 to {} of its input.", rank as i64 - 1),
-            )),
-        }
+        let inside = u32::try_from(axis).ok().filter(|&axis| (axis as usize) < rank);
+        inside.ok_or_else(|| {
+            let message =
+                format!("its axis is {axis}, outside the dimensions 0 to {} of its input.", rank - 1);
+            self.refuse(Rule::ErrorIf, message)
+        })
     }
 
     /// An attribute list of `N` integers.
@@ -301,7 +296,7 @@ impl<'a> Site<'a> {
             (OperandKind::Shape, Value::Tensor(id)) => Err(self.refuse(
                 Rule::ErrorIf,
                 format!(
-                    "{} is the tensor \"{}\" where a shape is needed.",
+                    "{} is the tensor {:?} where a shape is needed.",
                     operand.name,
                     self.values.tensor(id).name
                 ),
@@ -309,7 +304,7 @@ impl<'a> Site<'a> {
             (_, Value::Shape(shape)) => Err(self.refuse(
                 Rule::ErrorIf,
                 format!(
-                    "{} is the shape \"{}\" where a tensor is needed.",
+                    "{} is the shape {:?} where a tensor is needed.",
                     operand.name, self.values.shapes[shape].name
                 ),
             )),
@@ -322,7 +317,7 @@ impl<'a> Site<'a> {
                 Err(self.refuse(
                     Rule::Unsupported,
                     format!(
-                        "{} \"{}\" is computed at run time (EXT-DYNAMIC); it must be a CONST.",
+                        "{} {:?} is computed at run time (EXT-DYNAMIC); it must be a CONST.",
                         operand.name, tensor.name
                     ),
                 ))
@@ -403,7 +398,7 @@ pub(crate) fn need(profile: &mut crate::Profile, row: &TypeRow) {
 pub(crate) fn within_level(tensor: &Tensor) -> std::result::Result<(), String> {
     if tensor.shape.len() > level::MAX_RANK {
         return Err(format!(
-            "the tensor \"{}\" has rank {}, above the {} of MAX_RANK in level 8K.",
+            "the tensor {:?} has rank {}, above the {} of MAX_RANK in level 8K.",
             tensor.name,
             tensor.shape.len(),
             level::MAX_RANK
@@ -412,7 +407,7 @@ pub(crate) fn within_level(tensor: &Tensor) -> std::result::Result<(), String> {
     let elements = tensor.shape.iter().try_fold(1u64, |product, &d| product.checked_mul(u64::from(d)));
     if elements.is_none_or(|elements| elements >= 1 << level::MAX_LOG2_SIZE) {
         return Err(format!(
-            "the tensor \"{}\" of shape {} has 2^{} elements or more, which level 8K does not allow.",
+            "the tensor {:?} of shape {} has 2^{} elements or more, which level 8K does not allow.",
             tensor.name,
             show(&tensor.shape),
             level::MAX_LOG2_SIZE

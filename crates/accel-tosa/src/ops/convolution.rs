@@ -4,18 +4,27 @@ use crate::schema::{ConvAttribute, PoolAttribute};
 use crate::site::{Result, Site, require, show};
 use crate::{ConvAttrs, DType, Op, PoolAttrs, Tensor, level};
 
-/// An output extent: `span` must be a multiple of `step` and the output one more than the quotient.
-pub(super) fn extent(site: &Site<'_>, name: &str, span: i64, step: i64, output: u32) -> Result<()> {
+/// An output extent: `span` must be a multiple of `step` and the output one more than the quotient. `sum` says in
+/// numbers where the span comes from.
+pub(super) fn extent(
+    site: &Site<'_>,
+    name: &str,
+    (span, sum): (i64, impl Fn() -> String),
+    step: i64,
+    output: u32,
+) -> Result<()> {
     require!(
         site,
         span >= 0 && span % step == 0,
-        "its {name} does not come out even: {span} must be 0 or more and a multiple of {step}."
+        "its {name} does not come out even: {} = {span} must be 0 or more and a multiple of {step}.",
+        sum()
     );
     let wanted = span / step + 1;
     require!(
         site,
         wanted == i64::from(output),
-        "the output's {name} is {output} where {span} / {step} + 1 = {wanted} is needed."
+        "the output's {name} is {output} where ({}) / {step} + 1 = {wanted} is needed.",
+        sum()
     );
     Ok(())
 }
@@ -62,10 +71,10 @@ fn convolution(site: &Site<'_>, kernel: [u32; 2], channels: u32) -> Result<ConvA
     for (axis, name) in [(0, "height"), (1, "width")] {
         let (kernel, dilation) = (i64::from(kernel[axis]), i64::from(dilation[axis]));
         site.limit(&format!("its dilated kernel {name}"), kernel * dilation, KERNEL.0, KERNEL.1)?;
-        let span =
-            i64::from(input.shape[axis + 1]) - 1 + i64::from(pad[2 * axis]) + i64::from(pad[2 * axis + 1])
-                - (kernel - 1) * dilation;
-        extent(site, name, span, stride[axis].into(), output.shape[axis + 1])?;
+        let (input, before, after) = (input.shape[axis + 1], pad[2 * axis], pad[2 * axis + 1]);
+        let span = i64::from(input) - 1 + i64::from(before) + i64::from(after) - (kernel - 1) * dilation;
+        let sum = || format!("{input} - 1 + padding {before} + {after} - (kernel {kernel} - 1) x {dilation}");
+        extent(site, name, (span, sum), stride[axis].into(), output.shape[axis + 1])?;
     }
     equal(site, "number of output channels", ("weight", channels), ("output", output.shape[3]))?;
     let bias = &site.input(2).shape;
@@ -122,9 +131,10 @@ fn pool(site: &Site<'_>, attribute: PoolAttribute<'_>) -> Result<PoolAttrs> {
                 kernel[axis]
             );
         }
-        let span = i64::from(input.shape[axis + 1]) + i64::from(sides[0]) + i64::from(sides[1])
-            - i64::from(kernel[axis]);
-        extent(site, name, span, stride[axis].into(), output.shape[axis + 1])?;
+        let ([before, after], kernel, input) = (sides, kernel[axis], input.shape[axis + 1]);
+        let span = i64::from(input) + i64::from(before) + i64::from(after) - i64::from(kernel);
+        let sum = || format!("{input} + padding {before} + {after} - kernel {kernel}");
+        extent(site, name, (span, sum), stride[axis].into(), output.shape[axis + 1])?;
     }
     Ok(PoolAttrs { kernel, stride, pad })
 }

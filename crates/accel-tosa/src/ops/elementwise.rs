@@ -93,7 +93,7 @@ pub(super) fn table(site: &Site<'_>) -> Result<Op> {
     require!(
         site,
         table.shape == [wanted],
-        "the table \"{}\" has the shape {} where [{wanted}] is needed for {}.",
+        "the table {:?} has the shape {} where [{wanted}] is needed for {}.",
         table.name,
         show(&table.shape),
         site.input(0).dtype

@@ -63,7 +63,7 @@ pub(super) fn reshape(site: &Site<'_>) -> Result<Op> {
     require!(
         site,
         shape.iter().zip(&output.shape).all(|(&wanted, &found)| wanted == i64::from(found)),
-        "the new shape is {shape:?}, but the output \"{}\" has {}; they must be equal.",
+        "the new shape is {shape:?}, but the output {:?} has {}; they must be equal.",
         output.name,
         show(&output.shape)
     );

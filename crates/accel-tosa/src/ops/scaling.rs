@@ -67,7 +67,7 @@ pub(super) fn resize(site: &Site<'_>) -> Result<Op> {
             ));
         }
         let span = (i64::from(from) - 1) * n - offset + border;
-        extent(site, name, span, d, to)?;
+        extent(site, name, (span, || format!("({from} - 1) x {n} - {offset} + {border}")), d, to)?;
     }
     for (axis, name) in [(0, "batch size"), (3, "channel count")] {
         require!(
@@ -129,14 +129,14 @@ pub(super) fn rescale(site: &Site<'_>) -> Result<Op> {
         !(input_unsigned && output_unsigned),
         "its input and output are both unsigned; only one may be."
     );
-    for (unsigned, what) in [(input_unsigned, "input"), (output_unsigned, "output")] {
-        for (dtype, side) in [(input.dtype, "input"), (output.dtype, "output")] {
-            require!(
-                site,
-                !unsigned || matches!(dtype, DType::Int8 | DType::Int16),
-                "its {what} is unsigned while its {side} is {dtype}; with an unsigned side both must be INT8 or INT16."
-            );
-        }
+    for dtype in [input.dtype, output.dtype] {
+        require!(
+            site,
+            !(input_unsigned || output_unsigned) || matches!(dtype, DType::Int8 | DType::Int16),
+            "it is unsigned on one side while its types are {} and {}; then both must be INT8 or INT16.",
+            input.dtype,
+            output.dtype
+        );
     }
     site.output_like(0)?;
     multipliers(site, scale32, per_channel)?;
@@ -183,7 +183,7 @@ fn multipliers(site: &Site<'_>, scale32: bool, per_channel: bool) -> Result<()> 
         require!(
             site,
             tensor.shape == [channels],
-            "its {} \"{}\" has the shape {} where [{channels}] is needed.",
+            "its {} {:?} has the shape {} where [{channels}] is needed.",
             site.info.inputs[index].name,
             tensor.name,
             show(&tensor.shape)
@@ -194,7 +194,7 @@ fn multipliers(site: &Site<'_>, scale32: bool, per_channel: bool) -> Result<()> 
     require!(
         site,
         multiplier.dtype == wanted,
-        "its multiplier \"{}\" has the type {} where {wanted} is needed.",
+        "its multiplier {:?} has the type {} where {wanted} is needed.",
         multiplier.name,
         multiplier.dtype
     );

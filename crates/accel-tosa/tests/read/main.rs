@@ -1,0 +1,6 @@
+//! Reading `.tosa` files: what is accepted, and that everything else is refused for the right reason.
+
+mod common;
+mod hostile;
+mod rules;
+mod structure;

@@ -1,0 +1,340 @@
+//! Rules about the file, its version, its names and its constants.
+
+use crate::common::{One, accepted, last, refused, tensor};
+use accel_tosa::writer::{Attribute, Writer};
+use accel_tosa::{DType, Op, Rule, TensorId, read};
+
+fn add() -> Writer {
+    One {
+        name: "ADD",
+        inputs: &[("x", DType::Fp32, &[2, 3])],
+        constants: &[("c", DType::Fp32, &[1, 3], &[0; 12])],
+        operands: &["x", "c"],
+        output: (DType::Fp32, &[2, 3]),
+        ..One::default()
+    }
+    .build()
+}
+
+#[test]
+fn a_graph_is_read() {
+    let graph = accepted(&add());
+    assert_eq!(graph.inputs, [TensorId(0)]);
+    assert_eq!(graph.outputs, [TensorId(2)]);
+    assert_eq!(graph.nodes.len(), 1);
+    assert_eq!(graph.nodes[0].position, 1);
+    assert_eq!(graph.nodes[0].op.name(), "ADD");
+    assert_eq!(graph.nodes[0].inputs, [TensorId(0), TensorId(1)]);
+    assert_eq!(graph.constant(TensorId(1)), Some(&[0; 12][..]));
+    assert_eq!(graph.constant(TensorId(0)), None);
+    assert!(graph.profile.float && !graph.profile.integer);
+}
+
+#[test]
+fn padded_constants_are_cut_to_their_shape() {
+    let mut w = add();
+    tensor(&mut w, "c").data = (0..16).collect();
+    let graph = accepted(&w);
+    assert_eq!(graph.constant(TensorId(1)), Some(&(0..12).collect::<Vec<u8>>()[..]));
+}
+
+#[test]
+fn constants_shorter_than_their_shape_are_refused() {
+    let mut w = add();
+    tensor(&mut w, "c").data.pop();
+    let refusal = refused(&w, Rule::Malformed, "has 11 bytes where 12 are needed");
+    assert_eq!(refusal.at, Some((0, "CONST")));
+    assert!(refusal.to_string().starts_with("operator 0 (CONST): the constant \"c\" of shape [1, 3]"));
+}
+
+#[test]
+fn bool_constants_hold_zero_and_one() {
+    let mut w = Writer::new();
+    w.constant("c", DType::Bool, &[3], &[0, 1, 2]);
+    w.output("c");
+    refused(&w, Rule::Malformed, "a byte of 2");
+    tensor(&mut w, "c").data = vec![0, 1, 1];
+    assert_eq!(accepted(&w).outputs.len(), 1);
+}
+
+#[test]
+fn data_outside_the_file_is_refused() {
+    let mut w = add();
+    tensor(&mut w, "c").external_size = 12;
+    refused(&w, Rule::Unsupported, "outside the FlatBuffer");
+}
+
+#[test]
+fn versions() {
+    for (version, accept) in [
+        ([1, 0, 0], true),
+        ([1, 0, 7], true),
+        ([1, 1, 0], true),
+        ([1, 2, 0], false),
+        ([0, 80, 0], false),
+        ([2, 0, 0], false),
+        ([-1, -1, -1], false),
+    ] {
+        for draft in [false, true] {
+            let mut w = add();
+            (w.version, w.draft) = (version, draft);
+            if accept {
+                assert_eq!(accepted(&w).version.draft, draft);
+            } else {
+                refused(&w, Rule::Unsupported, "versions 1.0 and 1.1 are read");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_regions_are_control_flow() {
+    let mut w = add();
+    w.extra_regions = 2;
+    refused(&w, Rule::Unsupported, "2 more regions");
+}
+
+#[test]
+fn operators_that_are_not_run_are_refused_by_name() {
+    for name in [
+        "CONV3D",
+        "FFT2D",
+        "RFFT2D",
+        "TRANSPOSE_CONV2D",
+        "CUSTOM",
+        "COND_IF",
+        "WHILE_LOOP",
+        "VARIABLE",
+        "VARIABLE_WRITE",
+        "VARIABLE_READ",
+        "MATMUL_T",
+        "MATMUL_T_BLOCK_SCALED",
+        "ADD_SHAPE",
+    ] {
+        let mut w = add();
+        w.raw(name, Attribute::None, &["y"], &["z"]);
+        let refusal = refused(&w, Rule::Unsupported, "");
+        assert_eq!(refusal.at, Some((2, name)));
+    }
+}
+
+#[test]
+fn variable_access_written_as_identity_is_recognised() {
+    for (tag, name) in [(73, "VARIABLE_WRITE"), (74, "VARIABLE_READ")] {
+        let mut w = add();
+        w.raw("IDENTITY", Attribute::None, &["y"], &["z"]).attribute_type = tag;
+        let refusal = refused(&w, Rule::Unsupported, "EXT-VARIABLE");
+        assert_eq!(refusal.at, Some((2, name)));
+    }
+}
+
+#[test]
+fn unknown_operators_and_wrong_attributes_are_malformed() {
+    for code in [0, 101, u32::MAX] {
+        let mut w = add();
+        last(&mut w).code = code;
+        refused(&w, Rule::Malformed, "unknown code");
+    }
+    let mut w = add();
+    last(&mut w).attribute_type = 30;
+    refused(&w, Rule::Malformed, "attribute is number 30 where its own, 15, is needed");
+    let mut w = add();
+    last(&mut w).attribute_type = 0;
+    accepted(&w);
+    let mut w = add();
+    w.op("MAXIMUM", Attribute::Mode(1), &["x", "y"], "z", DType::Fp32, &[2, 3]);
+    accepted(&w);
+    last(&mut w).attribute_type = 0;
+    refused(&w, Rule::Malformed, "attribute is number 0");
+}
+
+#[test]
+fn names_have_one_producer_before_their_use() {
+    let mut w = add();
+    last(&mut w).inputs[0] = "nobody".into();
+    refused(&w, Rule::Malformed, "\"nobody\" is not among the block's tensors");
+
+    let mut w = add();
+    w.operators.swap(0, 1);
+    refused(&w, Rule::Malformed, "\"c\" has no value yet");
+
+    let mut w = add();
+    last(&mut w).inputs[0] = "y".into();
+    refused(&w, Rule::Malformed, "\"y\" has no value yet");
+
+    let mut w = add();
+    last(&mut w).outputs[0] = "x".into();
+    refused(&w, Rule::Malformed, "\"x\" already has a value");
+
+    let mut w = add();
+    last(&mut w).outputs[0] = "nobody".into();
+    refused(&w, Rule::Malformed, "\"nobody\" is not among the block's tensors");
+
+    let mut w = add();
+    w.tensor("x", DType::Fp32, &[2, 3]);
+    refused(&w, Rule::Malformed, "\"x\" is given to two");
+}
+
+#[test]
+fn operand_counts() {
+    let mut w = add();
+    last(&mut w).inputs.pop();
+    refused(&w, Rule::ErrorIf, "operands is 1 where 2 is needed");
+    let mut w = add();
+    last(&mut w).outputs.clear();
+    refused(&w, Rule::ErrorIf, "outputs is 0 where 1 is needed");
+}
+
+#[test]
+fn the_interface_names_tensors_that_exist() {
+    let mut w = add();
+    w.inputs.push("nobody".into());
+    refused(&w, Rule::Malformed, "block input \"nobody\" is not among");
+    let mut w = add();
+    w.inputs.push("x".into());
+    refused(&w, Rule::Malformed, "block input \"x\" is listed twice");
+    let mut w = add();
+    w.outputs[0] = "nobody".into();
+    refused(&w, Rule::Malformed, "block output \"nobody\" is not among");
+    let mut w = add();
+    w.tensor("idle", DType::Fp32, &[1]);
+    w.outputs[0] = "idle".into();
+    refused(&w, Rule::Malformed, "no operator makes the block output \"idle\"");
+    let mut w = add();
+    w.output("y");
+    refused(&w, Rule::Unsupported, "block output \"y\" is listed twice");
+    let mut w = add();
+    w.outputs.clear();
+    refused(&w, Rule::Malformed, "no output");
+    let mut w = add();
+    w.shape("s", &[1]);
+    w.output("s");
+    refused(&w, Rule::Unsupported, "\"s\" is a shape");
+    w.outputs.pop();
+    w.inputs.push("s".into());
+    refused(&w, Rule::Unsupported, "\"s\" is a shape");
+}
+
+#[test]
+fn outputs_may_be_inputs_or_constants() {
+    let mut w = add();
+    w.output("x");
+    w.output("c");
+    assert_eq!(accepted(&w).outputs, [TensorId(2), TensorId(0), TensorId(1)]);
+}
+
+#[test]
+fn shapes_must_be_known_and_positive() {
+    let mut w = add();
+    tensor(&mut w, "x").shape[0] = -1;
+    let refusal = refused(&w, Rule::Unsupported, "unknown dimension (-1)");
+    assert_eq!(refusal.at, Some((1, "ADD")));
+    for dim in [0, -2, i32::MIN] {
+        let mut w = add();
+        tensor(&mut w, "x").shape[0] = dim;
+        refused(&w, Rule::ErrorIf, &format!("a dimension of {dim}"));
+    }
+    let mut w = add();
+    tensor(&mut w, "x").unranked = true;
+    refused(&w, Rule::Unsupported, "has no rank");
+}
+
+#[test]
+fn level_limits_of_tensors() {
+    let mut w = add();
+    tensor(&mut w, "x").shape = vec![1; 7];
+    let refusal = refused(&w, Rule::Level, "rank 7, above the 6 of MAX_RANK");
+    assert_eq!(refusal.at, Some((1, "ADD")));
+    for shape in [vec![1 << 16, 1 << 15], vec![i32::MAX; 6], vec![i32::MAX, 2]] {
+        let mut w = add();
+        tensor(&mut w, "x").shape = shape;
+        refused(&w, Rule::Level, "2^31 elements or more");
+    }
+    let mut w = Writer::new();
+    w.input("x", DType::Int8, &[i32::MAX]);
+    w.op("IDENTITY", Attribute::None, &["x"], "y", DType::Int8, &[i32::MAX]);
+    w.output("y");
+    accepted(&w);
+}
+
+#[test]
+fn types_of_later_versions_are_refused() {
+    for code in [13, 16, 18] {
+        let mut w = add();
+        tensor(&mut w, "x").dtype = code;
+        refused(&w, Rule::Unsupported, "came with TOSA 1.1");
+    }
+    for code in [0, 19, u32::MAX] {
+        let mut w = add();
+        tensor(&mut w, "x").dtype = code;
+        refused(&w, Rule::Malformed, "unknown type number");
+    }
+    let mut w = add();
+    tensor(&mut w, "x").dtype = DType::Shape.code();
+    refused(&w, Rule::ErrorIf, "has the type SHAPE");
+}
+
+#[test]
+fn types_that_an_operator_does_not_take() {
+    let mut w = add();
+    tensor(&mut w, "y").dtype = DType::Fp16.code();
+    refused(&w, Rule::ErrorIf, "input1 FP32, input2 FP32, output FP16");
+    w.version = [1, 1, 0];
+    refused(&w, Rule::Unsupported, "TOSA 1.0 has no such combination");
+    // BOOL from FP32 came with 1.1, and is the one addition that is taken.
+    let mut w = One {
+        name: "CAST",
+        inputs: &[("x", DType::Fp32, &[2])],
+        operands: &["x"],
+        output: (DType::Bool, &[2]),
+        ..One::default()
+    }
+    .build();
+    refused(&w, Rule::ErrorIf, "input FP32, output BOOL");
+    w.version = [1, 1, 0];
+    assert_eq!(accepted(&w).nodes[0].op, Op::Cast);
+}
+
+#[test]
+fn tensors_and_shapes_are_not_mixed_up() {
+    let mut w = add();
+    w.shape("s", &[3, 2]);
+    w.op("RESHAPE", Attribute::None, &["y", "s"], "z", DType::Fp32, &[3, 2]);
+    accepted(&w);
+    last(&mut w).inputs[1] = "c".into();
+    refused(&w, Rule::ErrorIf, "shape is the tensor \"c\" where a shape is needed");
+    last(&mut w).inputs = vec!["s".into(), "s".into()];
+    refused(&w, Rule::ErrorIf, "input1 is the shape \"s\" where a tensor is needed");
+
+    let mut w = add();
+    w.shapes.push(("s".into(), vec![1]));
+    last(&mut w).outputs[0] = "s".into();
+    refused(&w, Rule::ErrorIf, "\"s\" is a shape where a tensor is needed");
+    let mut w = add();
+    w.raw("CONST_SHAPE", Attribute::None, &[], &["z"]);
+    w.tensor("z", DType::Int32, &[1]);
+    refused(&w, Rule::ErrorIf, "\"z\" is a tensor where a shape is needed");
+}
+
+#[test]
+fn compile_time_operands_must_be_constant() {
+    let mul = One {
+        name: "MUL",
+        inputs: &[("x", DType::Fp32, &[2]), ("s", DType::Int8, &[1])],
+        operands: &["x", "x", "s"],
+        output: (DType::Fp32, &[2]),
+        ..One::default()
+    };
+    let refusal =
+        refused(&mul.build(), Rule::Unsupported, "shift \"s\" is computed at run time (EXT-DYNAMIC)");
+    assert_eq!(refusal.at, Some((0, "MUL")));
+}
+
+#[test]
+fn names_in_messages_are_escaped_and_cut() {
+    let mut w = add();
+    last(&mut w).inputs[0] = format!("a\n{}", "é".repeat(100_000));
+    let refusal = read(w.finish()).unwrap_err();
+    assert!(refusal.message.len() < 10_000);
+    assert!(!refusal.message.contains('\n'));
+}
