@@ -43,7 +43,7 @@ fn copies_go_between_buffers_and_within_one() {
     let bytes = (2 << 20) + 5;
     let source = guest.buffer(context, bytes, Usage::TRANSFER_SOURCE | Usage::TRANSFER_DESTINATION).unwrap();
     let target = guest.buffer(context, bytes, ANY).unwrap();
-    let pattern: Vec<u8> = (0..bytes).map(|i| (i * 31 >> 4) as u8).collect();
+    let pattern: Vec<u8> = (0..bytes).map(|i| ((i * 31) >> 4) as u8).collect();
     guest.write(source, 0, &pattern).unwrap();
     guest.copy((source, 1), (target, 2), bytes - 2).unwrap();
     let tail = guest.read(target, bytes - 100, 100).unwrap();
