@@ -4,8 +4,8 @@ mod conv;
 mod gemm;
 mod matmul;
 mod movers;
-
 mod pointwise;
+mod reduce;
 
 use accel_tosa::{Graph, Node, Op, Refusal, Rule};
 
@@ -47,6 +47,8 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
         Op::Slice { start } => movers::slice(builder, node, start),
         Op::Tile => movers::tile(builder, node),
         Op::Transpose { perms } => movers::transpose(builder, node, perms),
+        Op::ArgMax { axis, nan_mode } => reduce::argmax(builder, node, *axis, *nan_mode),
+        Op::Reduce { op, axis } => reduce::reduce(builder, node, *op, *axis),
         op if pointwise::is_pointwise(op) => pointwise::lower(builder, node),
         _ => Err(builder.unsupported("no kernel for this operator yet")),
     }
