@@ -1,5 +1,6 @@
 //! From bytes to a [`Graph`]: the file, its version, its names, then operator by operator.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -115,7 +116,13 @@ impl<'a> Reader<'a> {
             block,
             names: HashMap::new(),
             data: Vec::new(),
-            values: Values { artifact, version, tensors: Vec::new(), shapes: Vec::new() },
+            values: Values {
+                artifact,
+                version,
+                tensors: Vec::new(),
+                shapes: Vec::new(),
+                checked: RefCell::default(),
+            },
             profile: Profile::default(),
             nodes: Vec::new(),
         };
@@ -303,11 +310,8 @@ impl<'a> Reader<'a> {
                 ));
             }
         };
-        let site = Site { values: &self.values, info, position, inputs, output, attribute: operator };
-        let row = site.operands(ops::accumulator(&site)?)?;
-        if let Some(row) = row {
-            need(&mut self.profile, row);
-        }
+        let site = Site::new(&self.values, info, position, operator, &inputs, output)?;
+        need(&mut self.profile, site.row(ops::accumulator(&site)?)?);
         if info.name == "CONST" {
             let constant = constant(&site, self.data[output.0 as usize].clone())?;
             self.values.tensors[output.0 as usize].constant = Some(constant);

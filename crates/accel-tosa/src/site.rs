@@ -1,7 +1,10 @@
 //! One operator under check: its operands resolved, its types matched.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
+
 use crate::flat::Bytes;
-use crate::operators::{OperandKind, OperandType, OperatorInfo, ProfileNeed, TOSA_1_1, TypeRow};
+use crate::operators::{Operand, OperandKind, OperandType, OperatorInfo, ProfileNeed, TOSA_1_1, TypeRow};
 use crate::schema::TosaOperator;
 use crate::{DType, NanMode, Refusal, Rule, Tensor, TensorId, Version, level};
 
@@ -27,6 +30,9 @@ pub(crate) struct Values<'a> {
     pub version: Version,
     pub tensors: Vec<Tensor>,
     pub shapes: Vec<ShapeValue>,
+    /// Constants whose elements have been found in range: a constant may serve many operators, and looking at it
+    /// again for each would let a small file ask for endless work.
+    pub checked: RefCell<HashSet<TensorId>>,
 }
 
 impl Values<'_> {
@@ -35,12 +41,15 @@ impl Values<'_> {
     }
 }
 
-/// An operator with its operands.
+/// An operator with its operands, of the kinds that the operator table asks for.
 pub(crate) struct Site<'a> {
     pub values: &'a Values<'a>,
     pub info: &'static OperatorInfo,
     pub position: u32,
-    pub inputs: Vec<Value>,
+    /// Tensor operands in order.
+    pub tensors: Vec<TensorId>,
+    /// Shape operands in order, by index into the shape values.
+    shapes: Vec<usize>,
     pub output: TensorId,
     pub attribute: TosaOperator<'a>,
 }
@@ -65,6 +74,24 @@ pub(crate) fn show(shape: &[u32]) -> String {
 }
 
 impl<'a> Site<'a> {
+    /// An operator whose operands and result have been found; their number is right, their kinds are checked here.
+    pub fn new(
+        values: &'a Values<'a>,
+        info: &'static OperatorInfo,
+        position: u32,
+        attribute: TosaOperator<'a>,
+        operands: &[Value],
+        output: TensorId,
+    ) -> Result<Self> {
+        let mut site =
+            Self { values, info, position, tensors: Vec::new(), shapes: Vec::new(), output, attribute };
+        for (index, value) in operands.iter().enumerate() {
+            let operand = if info.variadic { &info.inputs[0] } else { &info.inputs[index] };
+            site.operand(operand, *value)?;
+        }
+        Ok(site)
+    }
+
     /// A refusal that names this operator.
     pub fn refuse(&self, rule: Rule, message: String) -> Refusal {
         Refusal { at: Some((self.position, self.info.name)), rule, message }
@@ -78,12 +105,21 @@ impl<'a> Site<'a> {
         Err(self.refuse(Rule::Level, format!("{what} is {found}, above the {limit} of {name} in level 8K.")))
     }
 
-    /// The tensor operand number `index`. Only for operands that the table says are tensors.
+    /// The tensor operand number `index`, not counting shapes.
     pub fn input(&self, index: usize) -> &'a Tensor {
-        match self.inputs[index] {
-            Value::Tensor(id) => self.values.tensor(id),
-            Value::Shape(_) => unreachable!("operand kinds were checked against the operator table"),
-        }
+        self.values.tensor(self.tensors[index])
+    }
+
+    /// What the operator table says of the tensor operand number `index`.
+    fn description(&self, index: usize) -> &'static Operand {
+        let mut tensors = self.info.inputs.iter().filter(|operand| operand.kind != OperandKind::Shape);
+        // The operands of a list share one description.
+        tensors.nth(index).unwrap_or(&self.info.inputs[0])
+    }
+
+    /// TOSA's name for the tensor operand number `index`.
+    pub fn input_name(&self, index: usize) -> &'static str {
+        self.description(index).name
     }
 
     /// The result.
@@ -91,25 +127,14 @@ impl<'a> Site<'a> {
         self.values.tensor(self.output)
     }
 
-    /// The elements of the shape operand number `index`.
-    pub fn dims(&self, index: usize) -> &'a [i64] {
-        match self.inputs[index] {
-            Value::Shape(shape) => &self.values.shapes[shape].dims,
-            Value::Tensor(_) => unreachable!("operand kinds were checked against the operator table"),
-        }
-    }
-
-    /// The elements of the shape operand number `index`, which must be `length`.
-    pub fn dims_of_length(&self, index: usize, length: usize) -> Result<&'a [i64]> {
-        let dims = self.dims(index);
-        require!(
-            self,
-            dims.len() == length,
-            "{} has {} elements where {length} are needed.",
-            self.info.inputs[index].name,
-            dims.len()
-        );
-        Ok(dims)
+    /// The elements of the shape operand number `index`, not counting tensors, which must be `length`. The name is
+    /// TOSA's for the operand.
+    pub fn dims(&self, index: usize, length: usize) -> Result<(&'static str, &'a [i64])> {
+        let dims = &self.values.shapes[self.shapes[index]].dims;
+        let mut shapes = self.info.inputs.iter().filter(|operand| operand.kind == OperandKind::Shape);
+        let name = shapes.nth(index).map_or("shape", |operand| operand.name);
+        require!(self, dims.len() == length, "{name} has {} elements where {length} are needed.", dims.len());
+        Ok((name, dims))
     }
 
     /// Bytes of the constant operand number `index`.
@@ -165,13 +190,13 @@ impl<'a> Site<'a> {
     }
 
     /// A one-element constant operand of rank 1, as its little-endian bits.
-    fn scalar_bits(&self, index: usize) -> Result<u64> {
+    pub fn bits(&self, index: usize) -> Result<u64> {
         let tensor = self.input(index);
         require!(
             self,
             tensor.shape == [1],
             "{} {:?} has the shape {} where [1] is needed.",
-            self.info.inputs[index].name,
+            self.input_name(index),
             tensor.name,
             show(&tensor.shape)
         );
@@ -182,15 +207,10 @@ impl<'a> Site<'a> {
         Ok(u64::from_le_bytes(bits))
     }
 
-    /// A one-element constant of any type, as bits.
-    pub fn bits(&self, index: usize) -> Result<u64> {
-        self.scalar_bits(index)
-    }
-
     /// A one-element constant as a number: integers as they are, zero-extended when `unsigned`; floats give 0 for
     /// zero of either sign and 1 for anything else, since a float zero point may only be 0.
     pub fn number(&self, index: usize, unsigned: bool) -> Result<i64> {
-        let bits = self.scalar_bits(index)?;
+        let bits = self.bits(index)?;
         let dtype = self.input(index).dtype;
         let width = match dtype {
             DType::Int4 => 4,
@@ -212,7 +232,7 @@ impl<'a> Site<'a> {
             self,
             dtype == DType::Int8 || value == 0,
             "{} is not 0, and only INT8 may have a zero point, not {dtype}.",
-            self.info.inputs[index].name
+            self.input_name(index)
         );
         Ok(value as i32)
     }
@@ -273,115 +293,91 @@ impl<'a> Site<'a> {
         Ok(u64::from_le_bytes(bits))
     }
 
-    /// Checks kinds, constness and limits of every operand, then finds the row of types that fits.
-    pub fn operands(&self, accumulator: Option<DType>) -> Result<Option<&'static TypeRow>> {
-        for (index, value) in self.inputs.iter().enumerate() {
-            self.kind(index, *value)?;
-        }
-        if self.info.rows.is_empty() {
-            return Ok(None);
-        }
-        self.row(accumulator).map(Some)
-    }
-
-    /// The operand description that belongs to operand number `index`.
-    fn description(&self, index: usize) -> &'static crate::operators::Operand {
-        &self.info.inputs[if self.info.variadic { 0 } else { index }]
-    }
-
-    fn kind(&self, index: usize, value: Value) -> Result<()> {
-        let operand = self.description(index);
+    /// Takes an operand of the right kind, and constant where it must be.
+    fn operand(&mut self, operand: &Operand, value: Value) -> Result<()> {
+        let name = operand.name;
         match (operand.kind, value) {
-            (OperandKind::Shape, Value::Shape(_)) => Ok(()),
-            (OperandKind::Shape, Value::Tensor(id)) => Err(self.refuse(
-                Rule::ErrorIf,
-                format!(
-                    "{} is the tensor {:?} where a shape is needed.",
-                    operand.name,
-                    self.values.tensor(id).name
-                ),
-            )),
-            (_, Value::Shape(shape)) => Err(self.refuse(
-                Rule::ErrorIf,
-                format!(
-                    "{} is the shape {:?} where a tensor is needed.",
-                    operand.name, self.values.shapes[shape].name
-                ),
-            )),
-            (OperandKind::Data, Value::Tensor(_)) => Ok(()),
-            (OperandKind::Constant | OperandKind::ConstantData, Value::Tensor(id)) => {
+            (OperandKind::Shape, Value::Shape(shape)) => self.shapes.push(shape),
+            (OperandKind::Shape, Value::Tensor(id)) => {
+                let tensor = &self.values.tensor(id).name;
+                let message = format!("{name} is the tensor {tensor:?} where a shape is needed.");
+                return Err(self.refuse(Rule::ErrorIf, message));
+            }
+            (_, Value::Shape(shape)) => {
+                let shape = &self.values.shapes[shape].name;
+                let message = format!("{name} is the shape {shape:?} where a tensor is needed.");
+                return Err(self.refuse(Rule::ErrorIf, message));
+            }
+            (kind, Value::Tensor(id)) => {
                 let tensor = self.values.tensor(id);
-                if tensor.constant.is_some() {
-                    return Ok(());
+                if kind != OperandKind::Data && tensor.constant.is_none() {
+                    let message = format!(
+                        "{name} {:?} is computed at run time (EXT-DYNAMIC); it must be a CONST.",
+                        tensor.name
+                    );
+                    return Err(self.refuse(Rule::Unsupported, message));
                 }
-                Err(self.refuse(
-                    Rule::Unsupported,
-                    format!(
-                        "{} {:?} is computed at run time (EXT-DYNAMIC); it must be a CONST.",
-                        operand.name, tensor.name
-                    ),
-                ))
+                self.tensors.push(id);
             }
         }
+        Ok(())
     }
 
     /// The first row of types that this operator's tensors match.
-    fn row(&self, accumulator: Option<DType>) -> Result<&'static TypeRow> {
+    pub fn row(&self, accumulator: Option<DType>) -> Result<&'static TypeRow> {
         let accumulator = self.info.column("accumulator").zip(accumulator);
-        let newer = (self.values.version.major, self.values.version.minor) > (1, 0);
         let fits = |wanted: OperandType, found: DType, row: &TypeRow| match wanted {
             OperandType::Column(column) => row.types[column] == found,
             OperandType::Fixed(dtype) => dtype == found,
             OperandType::Checked => true,
         };
-        let found = self.info.rows.iter().find(|row| {
-            (newer || row.extension != Some(TOSA_1_1))
-                && accumulator.is_none_or(|(column, dtype)| row.types[column] == dtype)
+        let found = self.rows().find(|row| {
+            accumulator.is_none_or(|(column, dtype)| row.types[column] == dtype)
                 && fits(self.info.output, self.output().dtype, row)
-                && self
-                    .tensors()
-                    .all(|(index, tensor)| fits(self.description(index).dtype, tensor.dtype, row))
+                && self.inputs().all(|(index, tensor)| fits(self.description(index).dtype, tensor.dtype, row))
         });
-        found.ok_or_else(|| {
-            let operands: Vec<String> = self
-                .tensors()
-                .map(|(index, tensor)| format!("{} {}", self.description(index).name, tensor.dtype))
-                .chain([format!("output {}", self.output().dtype)])
-                .chain(accumulator.map(|(_, dtype)| format!("accumulator {dtype}")))
-                .collect();
-            let rows: Vec<String> = self
-                .info
-                .rows
-                .iter()
-                .map(|row| row.types.iter().map(|t| t.name()).collect::<Vec<_>>().join(" "))
-                .collect();
-            let operands = operands.join(", ");
-            let columns = self.info.columns.join(" ");
-            let rows = rows.join(", ");
-            self.refuse(
-                if newer { Rule::Unsupported } else { Rule::ErrorIf },
-                format!("TOSA 1.0 has no such combination of types: {operands}. It has ({columns}): {rows}."),
-            )
-        })
+        found.ok_or_else(|| self.no_row(accumulator.map(|(_, dtype)| dtype)))
     }
 
-    fn tensors(&self) -> impl Iterator<Item = (usize, &'a Tensor)> {
-        self.inputs.iter().enumerate().filter_map(|(index, value)| match value {
-            Value::Tensor(id) => Some((index, self.values.tensor(*id))),
-            Value::Shape(_) => None,
-        })
+    /// Whether the artifact is of a later version than 1.0.
+    fn later(&self) -> bool {
+        (self.values.version.major, self.values.version.minor) > (1, 0)
+    }
+
+    /// The rows of types that the artifact's version has.
+    fn rows(&self) -> impl Iterator<Item = &'static TypeRow> {
+        let later = self.later();
+        self.info.rows.iter().filter(move |row| later || row.extension != Some(TOSA_1_1))
+    }
+
+    /// The refusal of types that no row has.
+    fn no_row(&self, accumulator: Option<DType>) -> Refusal {
+        let found: Vec<String> = self
+            .inputs()
+            .map(|(index, tensor)| format!("{} {}", self.input_name(index), tensor.dtype))
+            .chain([format!("output {}", self.output().dtype)])
+            .chain(accumulator.map(|dtype| format!("accumulator {dtype}")))
+            .collect();
+        let row = |row: &TypeRow| row.types.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" ");
+        let rows: Vec<String> = self.rows().map(row).collect();
+        let message = format!(
+            "TOSA 1.0 has no such combination of types: {}. It has ({}): {}.",
+            found.join(", "),
+            self.info.columns.join(" "),
+            rows.join(", ")
+        );
+        // What a later version may have added is not wrong, only not supported.
+        self.refuse(if self.later() { Rule::Unsupported } else { Rule::ErrorIf }, message)
+    }
+
+    fn inputs(&self) -> impl Iterator<Item = (usize, &'a Tensor)> {
+        self.tensors.iter().enumerate().map(|(index, id)| (index, self.values.tensor(*id)))
     }
 
     /// Operands that stay in the node.
     pub fn kept(&self) -> Vec<TensorId> {
-        self.inputs
-            .iter()
-            .enumerate()
-            .filter_map(|(index, value)| match (self.description(index).kind, value) {
-                (OperandKind::Data | OperandKind::ConstantData, Value::Tensor(id)) => Some(*id),
-                _ => None,
-            })
-            .collect()
+        let stays = |index: usize| self.description(index).kind != OperandKind::Constant;
+        self.tensors.iter().enumerate().filter(|(index, _)| stays(*index)).map(|(_, id)| *id).collect()
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn concat(site: &Site<'_>) -> Result<Op> {
     let first = &site.input(0).shape;
     let mut wanted: Vec<u64> = first.iter().map(|&extent| extent.into()).collect();
     wanted[axis as usize] = 0;
-    for index in 0..site.inputs.len() {
+    for index in 0..site.tensors.len() {
         let shape = &site.input(index).shape;
         let fits = shape.len() == first.len()
             && shape
@@ -37,7 +37,7 @@ pub(super) fn concat(site: &Site<'_>) -> Result<Op> {
 pub(super) fn pad(site: &Site<'_>) -> Result<Op> {
     let input = site.input(0);
     site.not_scalar(input)?;
-    let amounts = site.dims_of_length(1, 2 * input.shape.len())?;
+    let amounts = site.dims(0, 2 * input.shape.len())?.1;
     let mut padding = Vec::with_capacity(input.shape.len());
     let mut wanted = Vec::with_capacity(input.shape.len());
     for (&extent, pair) in input.shape.iter().zip(amounts.as_chunks::<2>().0) {
@@ -54,12 +54,12 @@ pub(super) fn pad(site: &Site<'_>) -> Result<Op> {
         padding.push(pair);
     }
     site.output_shape(&wanted, "the input's shape with the padding added")?;
-    Ok(Op::Pad { padding, value: site.bits(2)? })
+    Ok(Op::Pad { padding, value: site.bits(1)? })
 }
 
 pub(super) fn reshape(site: &Site<'_>) -> Result<Op> {
     let (input, output) = (site.input(0), site.output());
-    let shape = site.dims_of_length(1, output.shape.len())?;
+    let shape = site.dims(0, output.shape.len())?.1;
     require!(
         site,
         shape.iter().zip(&output.shape).all(|(&wanted, &found)| wanted == i64::from(found)),
@@ -88,8 +88,8 @@ pub(super) fn reverse(site: &Site<'_>) -> Result<Op> {
 pub(super) fn slice(site: &Site<'_>) -> Result<Op> {
     let input = site.input(0);
     site.not_scalar(input)?;
-    let starts = site.dims_of_length(1, input.shape.len())?;
-    let sizes = site.dims_of_length(2, input.shape.len())?;
+    let starts = site.dims(0, input.shape.len())?.1;
+    let sizes = site.dims(1, input.shape.len())?.1;
     let mut start = Vec::with_capacity(input.shape.len());
     let mut wanted = Vec::with_capacity(input.shape.len());
     for (dimension, (&extent, (&from, &size))) in input.shape.iter().zip(starts.iter().zip(sizes)).enumerate()
@@ -116,7 +116,7 @@ pub(super) fn slice(site: &Site<'_>) -> Result<Op> {
 pub(super) fn tile(site: &Site<'_>) -> Result<Op> {
     let input = site.input(0);
     site.not_scalar(input)?;
-    let multiples = site.dims_of_length(1, input.shape.len())?;
+    let multiples = site.dims(0, input.shape.len())?.1;
     let mut wanted = Vec::with_capacity(input.shape.len());
     for (&extent, &multiple) in input.shape.iter().zip(multiples) {
         require!(site, multiple > 0, "one of its multiples is {multiple}; each must be at least 1.");

@@ -28,9 +28,9 @@ pub(super) fn resize(site: &Site<'_>) -> Result<Op> {
         output.dtype,
         input.dtype
     );
-    let scale = small(site, 1, 4)?;
-    let offset = small(site, 2, 2)?;
-    let border = small(site, 3, 2)?;
+    let scale = small(site, 0, 4)?;
+    let offset = small(site, 1, 2)?;
+    let border = small(site, 2, 2)?;
     for (axis, name) in [(0, "height"), (1, "width")] {
         let (from, to) = (input.shape[axis + 1], output.shape[axis + 1]);
         for extent in [from, to] {
@@ -57,7 +57,7 @@ pub(super) fn resize(site: &Site<'_>) -> Result<Op> {
             "its {name} border is {border}; it must be at least {} and below {n}.",
             -16 * n
         );
-        if n > d * level::MAX_SCALE {
+        if n / d > level::MAX_SCALE {
             return Err(site.refuse(
                 Rule::Level,
                 format!(
@@ -89,8 +89,7 @@ pub(super) fn resize(site: &Site<'_>) -> Result<Op> {
 
 /// A shape operand whose elements fit 32 bits, so that the sums made of them cannot overflow.
 fn small<'a>(site: &Site<'a>, index: usize, length: usize) -> Result<&'a [i64]> {
-    let values = site.dims_of_length(index, length)?;
-    let name = site.info.inputs[index].name;
+    let (name, values) = site.dims(index, length)?;
     for &value in values {
         require!(site, i32::try_from(value).is_ok(), "its {name} holds {value}, which does not fit 32 bits.");
     }
@@ -155,7 +154,7 @@ pub(super) fn rescale(site: &Site<'_>) -> Result<Op> {
 fn zero_point(site: &Site<'_>, index: usize, unsigned: bool) -> Result<i32> {
     let value = site.number(index, unsigned)?;
     let dtype = site.input(index).dtype;
-    let name = site.info.inputs[index].name;
+    let name = site.input_name(index);
     match dtype {
         DType::Int8 => {}
         DType::Int16 if unsigned => {
@@ -184,7 +183,7 @@ fn multipliers(site: &Site<'_>, scale32: bool, per_channel: bool) -> Result<()> 
             site,
             tensor.shape == [channels],
             "its {} {:?} has the shape {} where [{channels}] is needed.",
-            site.info.inputs[index].name,
+            site.input_name(index),
             tensor.name,
             show(&tensor.shape)
         );
@@ -198,15 +197,34 @@ fn multipliers(site: &Site<'_>, scale32: bool, per_channel: bool) -> Result<()> 
         multiplier.name,
         multiplier.dtype
     );
-    let bytes = site.constant(1);
-    let negative = match wanted {
-        DType::Int32 => bytes.as_chunks::<4>().0.iter().any(|b| i32::from_le_bytes(*b) < 0),
-        _ => bytes.as_chunks::<2>().0.iter().any(|b| i16::from_le_bytes(*b) < 0),
-    };
-    require!(site, !negative, "one of its multipliers is negative; each must be at least 0.");
-    if let Some(shift) = site.constant(2).iter().find(|shift| !(2..=62).contains(*shift)) {
-        let message = format!("one of its shifts is {}; each must be 2 to 62.", *shift as i8);
-        return Err(site.refuse(Rule::ErrorIf, message));
+    in_range(site, 1, "each must be at least 0", |multiplier| multiplier >= 0)?;
+    in_range(site, 2, "each must be 2 to 62", |shift| (2..=62).contains(&shift))
+}
+
+/// Whether every element of a constant integer operand is in range, once for each constant.
+fn in_range(site: &Site<'_>, index: usize, rule: &str, fits: impl Fn(i32) -> bool) -> Result<()> {
+    if !site.values.checked.borrow_mut().insert(site.tensors[index]) {
+        return Ok(());
     }
-    Ok(())
+    let bytes = site.constant(index);
+    let wrong = match site.input(index).dtype {
+        DType::Int8 => bytes.iter().map(|&byte| i32::from(byte as i8)).find(|&element| !fits(element)),
+        DType::Int16 => {
+            let elements = bytes.as_chunks().0.iter().map(|&element| i32::from(i16::from_le_bytes(element)));
+            elements.into_iter().find(|&element| !fits(element))
+        }
+        _ => bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&element| i32::from_le_bytes(element))
+            .find(|&element| !fits(element)),
+    };
+    match wrong {
+        None => Ok(()),
+        Some(element) => {
+            let name = site.input_name(index);
+            Err(site.refuse(Rule::ErrorIf, format!("one element of its {name} is {element}; {rule}.")))
+        }
+    }
 }

@@ -64,7 +64,7 @@ pub fn last(w: &mut Writer) -> &mut RawOperator {
 
 #[track_caller]
 pub fn accepted(w: &Writer) -> Graph {
-    read(w.finish()).unwrap_or_else(|refusal| panic!("refused: {refusal}"))
+    read(w.finish()).expect("the graph is right")
 }
 
 /// The graph is refused by this rule, with `part` in the message, which is a sentence.
@@ -84,6 +84,6 @@ pub fn broken(graph: &dyn Fn() -> Writer, rule: Rule, part: &str, change: impl F
     let mut w = graph();
     change(&mut w);
     let refusal = refused(&w, rule, part);
-    let (position, _) = refusal.at.unwrap_or_else(|| panic!("{refusal:?} names no operator"));
+    let (position, _) = refusal.at.expect("the refusal names an operator");
     assert!((position as usize) < w.operators.len());
 }

@@ -194,3 +194,29 @@ fn many_names_are_read_in_linear_time() {
     assert_eq!(read(file).unwrap().nodes.len(), 20_000);
     assert!(start.elapsed() < Duration::from_secs(5));
 }
+
+#[test]
+fn a_constant_that_serves_many_operators_is_checked_once() {
+    let channels = 1 << 20;
+    let mut w = Writer::new();
+    w.input("x0", DType::Int32, &[1, channels]);
+    w.constant("m", DType::Int32, &[channels], &vec![1; 4 << 20]);
+    w.constant("s", DType::Int8, &[channels], &vec![30; 1 << 20]);
+    w.constant("z", DType::Int32, &[1], &[0; 4]);
+    for i in 0..10_000 {
+        let attribute = Attribute::Rescale {
+            scale32: true,
+            rounding: 1,
+            per_channel: true,
+            input_unsigned: false,
+            output_unsigned: false,
+        };
+        let (from, to) = (format!("x{i}"), format!("x{}", i + 1));
+        w.op("RESCALE", attribute, &[&from, "m", "s", "z", "z"], &to, DType::Int32, &[1, channels]);
+    }
+    w.output("x10000");
+    let file = w.finish();
+    let start = Instant::now();
+    assert_eq!(read(file).unwrap().nodes.len(), 10_000);
+    assert!(start.elapsed() < Duration::from_secs(5));
+}

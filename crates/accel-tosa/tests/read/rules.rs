@@ -718,10 +718,12 @@ fn rescale_is_checked() {
     error("has the type INT32 where INT16", &attribute(false, 1, true));
     error("multiplier \"m\" has the shape [3] where [1]", &attribute(true, 1, false));
     error("shift \"s\" has the shape [2] where [3]", &|w| tensor(w, "s").shape[0] = 2);
-    error("multipliers is negative", &|w| tensor(w, "m").data[11] = 0x80);
-    error("shifts is 1; each must be 2 to 62", &|w| tensor(w, "s").data[0] = 1);
-    error("shifts is 63", &|w| tensor(w, "s").data[2] = 63);
-    error("shifts is -1", &|w| tensor(w, "s").data[2] = 0xff);
+    error("one element of its multiplier is -2147417855; each must be at least 0", &|w| {
+        tensor(w, "m").data[11] = 0x80
+    });
+    error("one element of its shift is 1; each must be 2 to 62", &|w| tensor(w, "s").data[0] = 1);
+    error("shift is 63", &|w| tensor(w, "s").data[2] = 63);
+    error("shift is -1", &|w| tensor(w, "s").data[2] = 0xff);
     error("[2, 3] is needed", &|w| tensor(w, "y").shape = vec![3, 2]);
     error("input_zp is 1; for signed INT32 it must be 0", &|w| tensor(w, "i").data[0] = 1);
     error("rank 0 where at least 1", &|w| {
