@@ -2,6 +2,8 @@
 
     face.py prep PHOTO IN.npy              the 1x128x128x3 float tensor that the model takes
     face.py decode PHOTO OUT.npy OUT.npy   the boxes in pixels of the photo, as JSON on standard output
+    face.py report PHOTO INFO.json RUN.json [--json]
+                                           the same, from what `accelctl info` and `accelctl run` told, with device and time
 
 The detector answers for 896 anchors: two for each cell of a 16x16 grid (stride 8) and six for each cell of an 8x8 grid (three
 layers of stride 16). Every anchor gives a score and 16 numbers: the box's centre and size in pixels of the 128x128 input,
@@ -102,12 +104,37 @@ def decode(photo, outputs):
     return faces
 
 
+def load(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def report(photo_path, info, run, as_json):
+    photo = open_photo(photo_path)
+    faces = decode(photo, [np.load(output["file"]) for output in run["outputs"]])
+    times = run["times"]
+    if as_json:
+        print(json.dumps({"photo": photo_path, "device": info["name"], "faces": faces, "times": times}, indent=1))
+        return
+    print(f"{photo_path} ({photo.width} x {photo.height} pixels): {len(faces) or 'no'} face{'' if len(faces) == 1 else 's'} found")
+    for face in faces:
+        print("  from ({left}, {top}) to ({right}, {bottom}), {percent:.0f} % sure".format(**face, percent=100 * face["score"]))
+    gpu = times.get("gpu_median_ms")
+    on_device = f", {gpu:.1f} ms of it on the device" if gpu is not None else ""
+    print(
+        f"on {info['name']}: {times['execute_median_ms']:.1f} ms a run (middle of {run['repeat']}){on_device}; "
+        f"loading the model took {times['load_ms']:.0f} ms"
+    )
+
+
 def main(arguments):
     match arguments:
         case ["prep", photo, tensor]:
             np.save(tensor, prepare(open_photo(photo)))
         case ["decode", photo, *outputs] if len(outputs) == 2:
             print(json.dumps(decode(open_photo(photo), [np.load(output) for output in outputs])))
+        case ["report", photo, info, run, *options] if options in ([], ["--json"]):
+            report(photo, load(info), load(run), bool(options))
         case _:
             raise SystemExit(__doc__)
 

