@@ -21,7 +21,6 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ConvAttrs) -
     };
     let size = Size { batches: 1, m: images * out_h * out_w, n, k: kernel_h * kernel_w * in_c };
     let pointwise = [kernel_h, kernel_w] == [1, 1] && attrs.stride == [1, 1] && attrs.pad == [0; 4];
-    let packed = |[y, x]: [u32; 2]| y | x << 16;
     let ((c_magic, c_shift), (w_magic, w_shift)) = (magic(in_c), magic(kernel_w));
     let image = [
         in_h,
@@ -49,6 +48,11 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ConvAttrs) -
         params: if pointwise { &[] } else { &image },
     }
     .launch(builder)
+}
+
+/// Two extents of at most 16 bits, which level 8K grants, in a word: y low, x high.
+pub(crate) fn packed([y, x]: [u32; 2]) -> u32 {
+    y | x << 16
 }
 
 /// Name of the variant for the node's types, which CONV2D and DEPTHWISE_CONV2D share.

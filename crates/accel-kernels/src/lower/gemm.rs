@@ -34,7 +34,9 @@ pub(crate) enum GeometryError {
         limit: u32,
     },
     /// It contradicts itself and runs nowhere.
-    #[error("{lanes} invocations cannot stage a slab of {rows} x {slab} and {columns} x {slab} in equal parts")]
+    #[error(
+        "{lanes} invocations cannot stage a slab of {rows} x {slab} and {columns} x {slab} in equal parts"
+    )]
     InvalidConfig {
         /// Invocations.
         lanes: u32,
@@ -50,7 +52,10 @@ pub(crate) enum GeometryError {
 impl Geometry {
     /// Rows and columns of C that a workgroup makes.
     pub fn tile(&self) -> [u32; 2] {
-        [4 * self.quads[0] * self.lanes.checked_div(self.lanes_n).unwrap_or(0), 4 * self.quads[1] * self.lanes_n]
+        [
+            4 * self.quads[0] * self.lanes.checked_div(self.lanes_n).unwrap_or(0),
+            4 * self.quads[1] * self.lanes_n,
+        ]
     }
 
     /// Bytes of shared memory: both slabs, rows padded by four elements.
@@ -64,7 +69,11 @@ impl Geometry {
         let [rows, columns] = self.tile();
         let Self { lanes, lanes_n, slab, .. } = self;
         let whole = |total: u32, part: u32| part != 0 && total != 0 && total.is_multiple_of(part);
-        if !(whole(lanes, lanes_n) && whole(lanes, slab) && whole(rows * slab, lanes) && whole(columns * slab, lanes)) {
+        if !(whole(lanes, lanes_n)
+            && whole(lanes, slab)
+            && whole(rows * slab, lanes)
+            && whole(columns * slab, lanes))
+        {
             return Err(GeometryError::InvalidConfig { lanes, rows, columns, slab });
         }
         let limits = [
@@ -129,11 +138,14 @@ pub(crate) fn choose(caps: &DeviceCaps, size: Size) -> Result<Choice, GeometryEr
     };
     let (geometry, reason) = match preferred.0.check(caps) {
         Ok(geometry) => (geometry, preferred.1),
-        Err(GeometryError::Unavailable { .. }) => (flat.0.check(caps)?, "the preferred tile exceeds the device"),
+        Err(GeometryError::Unavailable { .. }) => {
+            (flat.0.check(caps)?, "the preferred tile exceeds the device")
+        }
         Err(error) => return Err(error),
     };
     let [rows, columns] = geometry.tile();
-    let tiles = u64::from(size.batches) * u64::from(size.m.div_ceil(rows)) * u64::from(size.n.div_ceil(columns));
+    let tiles =
+        u64::from(size.batches) * u64::from(size.m.div_ceil(rows)) * u64::from(size.n.div_ceil(columns));
     let wanted = (fill(caps) / tiles.max(1)).max(1) as u32;
     let splits = wanted.min(size.k / MIN_CHUNK).max(1);
     let chunk = size.k.div_ceil(splits).next_multiple_of(geometry.slab);
@@ -233,7 +245,10 @@ mod tests {
         let nothing = Geometry { lanes_n: 0, ..square };
         assert!(matches!(nothing.check(&caps), Err(GeometryError::InvalidConfig { .. })));
         let large = Geometry { lanes: 1024, lanes_n: 32, ..square };
-        assert!(matches!(large.check(&caps), Err(GeometryError::Unavailable { resource: "invocations", .. })));
+        assert!(matches!(
+            large.check(&caps),
+            Err(GeometryError::Unavailable { resource: "invocations", .. })
+        ));
         let deep = Geometry { slab: 64, ..square };
         assert!(matches!(deep.check(&caps), Err(GeometryError::Unavailable { .. })));
     }

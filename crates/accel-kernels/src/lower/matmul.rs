@@ -21,9 +21,11 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, zero_points: [i32; 2
             )));
         }
     };
-    let (&[batches, m, k], &[_, _, n]) = (graph.tensor(a).shape.as_slice(), graph.tensor(b).shape.as_slice()) else {
+    let (&[batches, m, k], &[_, _, n]) = (graph.tensor(a).shape.as_slice(), graph.tensor(b).shape.as_slice())
+    else {
         return Err(builder.unsupported("MATMUL takes operands of rank 3"));
     };
     let size = Size { batches, m, n, k };
-    Product { kernel: kernel.into(), types, size, output, a, b, bias: None, zero_points, params: &[] }.launch(builder)
+    Product { kernel: kernel.into(), types, size, output, a, b, bias: None, zero_points, params: &[] }
+        .launch(builder)
 }

@@ -1,9 +1,13 @@
 //! Walks a graph in order and asks the kernel family of each operator for its launches.
 
 mod conv;
+mod depthwise;
+mod gather;
 mod gemm;
 mod matmul;
 mod movers;
+mod pool;
+mod resize;
 mod pointwise;
 mod reduce;
 
@@ -41,6 +45,14 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
         }
         Op::Concat { axis } => movers::concat(builder, node, *axis),
         Op::Conv2d(attrs) => conv::lower(builder, node, attrs),
+        Op::DepthwiseConv2d(attrs) => depthwise::lower(builder, node, attrs),
+        Op::AvgPool2d { pool, input_zp, output_zp, .. } => {
+            pool::lower(builder, node, pool, &pool::Kind::Average([*input_zp, *output_zp]))
+        }
+        Op::MaxPool2d { pool, nan_mode } => pool::lower(builder, node, pool, &pool::Kind::Max(*nan_mode)),
+        Op::Gather => gather::gather(builder, node),
+        Op::Scatter => gather::scatter(builder, node),
+        Op::Resize(attrs) => resize::lower(builder, node, attrs),
         Op::MatMul { a_zp, b_zp } => matmul::lower(builder, node, [*a_zp, *b_zp]),
         Op::Pad { padding, value } => movers::pad(builder, node, padding, *value),
         Op::Reverse { axis } => movers::reverse(builder, node, *axis),

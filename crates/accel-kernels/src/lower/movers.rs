@@ -8,7 +8,7 @@ use accel_tosa::{DType, Node, Refusal, TensorId};
 use crate::builder::{Builder, Groups, Launch, Value};
 
 /// Invocations of a workgroup of `move.comp` and `concat.comp`.
-const LANES: u64 = 64;
+pub(crate) const LANES: u64 = 64;
 /// Operands of one launch of `concat.comp`.
 const CONCAT_OPERANDS: usize = 8;
 /// Edge of a tile of `transpose.comp`.
@@ -154,7 +154,9 @@ impl Gather {
             }
             let whole = dim.start == 0 && dim.size == dim.extent;
             match merged.last_mut() {
-                Some(outer) if whole && i64::from(outer.stride) == i64::from(dim.stride) * i64::from(dim.size) => {
+                Some(outer)
+                    if whole && i64::from(outer.stride) == i64::from(dim.stride) * i64::from(dim.size) =>
+                {
                     outer.size *= dim.size;
                     outer.start *= dim.size as i32;
                     outer.extent *= dim.size;

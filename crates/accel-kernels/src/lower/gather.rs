@@ -1,0 +1,74 @@
+//! GATHER and SCATTER: rows of `C` elements picked by an index tensor.
+
+use accel_tosa::{Node, Refusal};
+
+use super::movers::{LANES, element_bytes, word_groups};
+use crate::builder::{Builder, Groups, Launch};
+
+pub(crate) fn gather(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
+    let rows = Rows::of(builder, node, 0)?;
+    let count = builder.graph.tensor(node.outputs[0]).bytes() / rows.size as u64;
+    builder.launch(&Launch {
+        module: &format!("gather.e{}", rows.size),
+        constants: &[],
+        writes: &[builder.tensor(node.outputs[0])],
+        reads: &[builder.tensor(node.inputs[0]), builder.tensor(node.inputs[1])],
+        params: &[count as u32, rows.values, rows.picks, rows.columns],
+        groups: word_groups(count, rows.size),
+        detail: &format!("{} of {} rows of {}", rows.picks, rows.values, rows.columns),
+    })
+}
+
+pub(crate) fn scatter(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
+    let rows = Rows::of(builder, node, 2)?;
+    let output = builder.tensor(node.outputs[0]);
+    let bytes = builder.graph.tensor(node.outputs[0]).bytes();
+    builder.launch(&Launch {
+        module: "copy_bytes",
+        constants: &[],
+        writes: &[output],
+        reads: &[builder.tensor(node.inputs[0])],
+        params: &[bytes as u32, (bytes >> 32) as u32],
+        groups: Groups::Flat(bytes.div_ceil(LANES * 4)),
+        detail: "values",
+    })?;
+    let count = builder.graph.tensor(node.inputs[2]).bytes() / rows.size as u64;
+    builder.launch(&Launch {
+        module: &format!("scatter.e{}", rows.size),
+        constants: &[],
+        writes: &[output],
+        reads: &[builder.tensor(node.inputs[1]), builder.tensor(node.inputs[2])],
+        params: &[count as u32, rows.values, rows.picks, rows.columns],
+        groups: Groups::Flat(count.div_ceil(LANES)),
+        detail: &format!("{} of {} rows of {}", rows.picks, rows.values, rows.columns),
+    })
+}
+
+struct Rows {
+    /// Bytes of an element, which may be several of the tensor's.
+    size: usize,
+    /// Rows of the values: K.
+    values: u32,
+    /// Rows picked: W.
+    picks: u32,
+    /// Elements of a row: C.
+    columns: u32,
+}
+
+impl Rows {
+    /// `moved` is the operand whose type counts.
+    fn of(builder: &Builder<'_>, node: &Node, moved: usize) -> Result<Self, Refusal> {
+        let mut size = element_bytes(builder, node.inputs[moved])?;
+        let shape = |operand: usize| builder.graph.tensor(node.inputs[operand]).shape.as_slice();
+        let (&[_, values, mut columns], &[_, picks]) = (shape(0), shape(1)) else {
+            return Err(
+                builder.unsupported(format!("{} takes values of rank 3 and indices of rank 2", builder.at.1))
+            );
+        };
+        while size < 4 && columns.is_multiple_of(2) {
+            size *= 2;
+            columns /= 2;
+        }
+        Ok(Self { size, values, picks, columns })
+    }
+}
