@@ -68,7 +68,7 @@ pub struct Options {
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
 
-    /// Device memory that each guest may hold, such as 512M or 4G [default: what the device has].
+    /// Device memory that each guest may hold, such as 512M or 4G [default: 4G].
     #[arg(long, value_name = "SIZE")]
     pub memory_limit: Option<Size>,
 
@@ -111,7 +111,7 @@ pub struct Settings {
     pub socket_paths: Vec<PathBuf>,
     /// Device choice, `None` for the best.
     pub device: Option<String>,
-    /// Bytes for each guest.
+    /// Bytes for each guest, `None` for the device model's default.
     pub memory_limit: Option<u64>,
     /// 1 to 16.
     pub queues: u16,
@@ -241,4 +241,50 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf
         Written::One(path) => vec![path],
         Written::Many(paths) => paths,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let size = |text: &str| text.parse::<Size>().ok().map(|size| size.0);
+        assert_eq!(size("4096"), Some(4096));
+        assert_eq!(size("512K"), Some(512 << 10));
+        assert_eq!(size("3m"), Some(3 << 20));
+        assert_eq!(size("4G"), Some(4 << 30));
+        assert_eq!(size("1T"), Some(1 << 40));
+        for text in ["", "0", "G", "4GB", "-1", "4.5G", "16777217T", "99999999999999999999", "4µ"] {
+            assert_eq!(size(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn defaults() {
+        let settings = Cli::parse_from(["", "--socket-path", "a"]).settings().unwrap();
+        assert_eq!((settings.queues, settings.virtio_id, settings.once), (2, 31, false));
+        assert_eq!(settings.memory_limit, None);
+    }
+
+    #[test]
+    fn every_option_may_stand_in_the_file_and_the_line_may_contradict_it() {
+        let file: Options = toml::from_str(
+            "socket-path = [\"a\", \"b\"]\ndevice = \"cpu\"\nmemory-limit = 4096\nqueues = 4\nonce = true\n\
+             virtio-id = 40\npipeline-cache = \"/c\"\nvalidation = true\n",
+        )
+        .unwrap();
+        let line = Cli::parse_from(["", "--once=false", "--device", "1"]).options;
+        let expected = Settings {
+            socket_paths: vec!["a".into(), "b".into()],
+            device: Some("1".into()),
+            memory_limit: Some(4096),
+            queues: 4,
+            once: false,
+            virtio_id: 40,
+            pipeline_cache: Some("/c".into()),
+            validation: true,
+        };
+        assert_eq!(line.or(file).settings().unwrap(), expected);
+    }
 }

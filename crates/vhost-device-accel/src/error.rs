@@ -49,6 +49,12 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A thread died of a defect.
+    #[error("a server thread ended in a panic; what it said stands above")]
+    Panic,
+    /// No device to compute on.
+    #[error("no accelerator could be opened")]
+    Accelerator(#[from] accel_vulkan::Error),
     /// The device model's configuration space is too short.
     #[error(
         "the device's configuration space has {bytes} bytes, which is less than protocol 1.0 needs; this is a defect"
@@ -100,7 +106,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The process' exit code: 2 for what the user gave, 1 for what the system did.
+    /// The process' exit code: 1 for what the system did, 2 for what the user gave, 3 without a usable device.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -115,7 +121,9 @@ impl Error {
             | Self::NotASocket { .. }
             | Self::Listen { .. }
             | Self::System { .. }
+            | Self::Panic
             | Self::Config { .. } => 1,
+            Self::Accelerator(_) => 3,
         }
     }
 }

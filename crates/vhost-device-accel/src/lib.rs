@@ -7,7 +7,9 @@
 
 pub mod args;
 mod chain;
+pub mod daemon;
 mod error;
+pub mod list_devices;
 mod model;
 pub mod print_vmm;
 mod ring;
@@ -16,6 +18,6 @@ mod vhu_accel;
 mod vring;
 
 pub use error::Error;
-pub use model::{Model, Reply, Request};
+pub use model::Model;
 pub use server::{Server, Stop};
 pub use vhu_accel::{MAX_QUEUE_SIZE, MAX_QUEUES};

@@ -2,23 +2,9 @@
 
 use std::sync::Arc;
 
-/// One command as it came off the ring.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// Virtqueue that it came from.
-    pub queue: u16,
-    /// The request's bytes, or only its header where the request is longer than the device takes.
-    pub bytes: &'a [u8],
-    /// Readable bytes that the guest offers.
-    pub readable_bytes: u64,
-    /// Bytes that the guest has room for.
-    pub writable_bytes: u64,
-}
+use accel_device::{Backend, Device, Reply, Request};
 
-/// Takes the bytes to write from writable byte 0 on; none means a used length of 0.
-pub type Reply = Box<dyn FnOnce(&[u8]) + Send>;
-
-/// A device that executes commands; the rings know no more of the device model than this.
+/// A device that executes commands: [`Device`] over any backend. The rings know no more of it than this.
 pub trait Model: Send + Sync + 'static {
     /// Device configuration space: begins with an [`accel_proto::ConfigPrefix`].
     fn config_space(&self) -> &[u8];
@@ -29,4 +15,18 @@ pub trait Model: Send + Sync + 'static {
 
     /// Forgets everything that the guest made.
     fn reset(&self);
+}
+
+impl<B: Backend> Model for Device<B> {
+    fn config_space(&self) -> &[u8] {
+        self.config_space()
+    }
+
+    fn handle(self: Arc<Self>, request: Request<'_>, reply: Reply) {
+        Self::handle(&self, request, reply);
+    }
+
+    fn reset(&self) {
+        self.reset();
+    }
 }

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use accel_device::{Reply, Request};
 use accel_proto::{ConfigSpace, Extensions, IntoBytes};
-use vhost_device_accel::{Model, Reply, Request};
+use vhost_device_accel::Model;
 
 /// Answer at once with the request.
 pub const ECHO: u8 = 0;
