@@ -1,7 +1,7 @@
 //! Payloads of requests, checked: what can be told without looking at an object.
 //!
-//! Every check of a command is in the order that the specification gives: length, flags, reserved fields, ids,
-//! enumerations, sizes, then the device's limits.
+//! Every check of a command is in the order that the specification gives: length of the head, flags, reserved
+//! fields, ids, enumerations, sizes, length of what follows the head, then the device's limits.
 
 mod submission;
 
@@ -86,14 +86,15 @@ impl<'a> Command<'a> {
             Opcode::FreeBuffer => Self::FreeBuffer(object(payload)?),
             Opcode::WriteBuffer => {
                 let (transfer, data) = head::<Transfer>(payload)?;
-                argument(transfer.bytes.get() == data.len() as u64)?;
+                argument(is_span(transfer.offset.get(), transfer.bytes.get()))?;
+                data_follows(transfer.bytes.get(), data, Transfer::BYTES)?;
                 Self::WriteBuffer { at: transfer_range(&transfer)?, data }
             }
             Opcode::ReadBuffer => Self::ReadBuffer(transfer_range(&head::<Transfer>(payload)?.0)?),
             Opcode::LoadProgram => {
                 let (load, artifact) = head::<LoadProgram>(payload)?;
-                argument(load.payload_bytes.get() == artifact.len() as u64)?;
                 let program = program_head(&load)?;
+                data_follows(load.payload_bytes.get(), artifact, LoadProgram::BYTES)?;
                 limit(artifact.len() as u64 <= info.max_artifact_bytes.get())?;
                 Self::LoadProgram { program, artifact }
             }
@@ -153,6 +154,12 @@ fn head<T: FromBytes>(payload: &[u8]) -> Result<(T, &[u8]), Status> {
     T::read_from_prefix(payload).map_err(|_| Status::InvalidArgument)
 }
 
+/// Checks that as many bytes follow a head as it says. A length that no frame could have is a limit passed.
+fn data_follows(said: u64, data: &[u8], head: usize) -> Result<(), Status> {
+    limit(said.checked_add(head as u64).is_some())?;
+    argument(said == data.len() as u64)
+}
+
 fn id(id: u64) -> Result<u64, Status> {
     argument(id != 0)?;
     Ok(id)
@@ -162,8 +169,13 @@ fn object(payload: &[u8]) -> Result<u64, Status> {
     id(head::<ObjectId>(payload)?.0.id.get())
 }
 
+/// Whether there are bytes and their end does not overflow.
+fn is_span(offset: u64, bytes: u64) -> bool {
+    bytes != 0 && offset.checked_add(bytes).is_some()
+}
+
 fn range(buffer: u64, offset: u64, bytes: u64) -> Result<Range, Status> {
-    argument(buffer != 0 && bytes != 0 && offset.checked_add(bytes).is_some())?;
+    argument(buffer != 0 && is_span(offset, bytes))?;
     Ok(Range { buffer, offset, bytes })
 }
 

@@ -217,6 +217,8 @@ fn fields_of_transfers_are_checked() {
     check_fields(guest, Opcode::ReadBuffer, read.as_bytes(), cases);
     let write = [read.as_bytes(), b"data"].concat();
     check_fields(guest, Opcode::WriteBuffer, &write, cases);
+    let endless = [transfer(bench.input, 0, u64::MAX).as_bytes(), b"data"].concat();
+    assert_eq!(guest.call(Opcode::WriteBuffer, &[&endless]), Err(Status::ResourceLimit));
     let no_data = frame(Opcode::WriteBuffer, &[read.as_bytes()]);
     assert_eq!(verdict(guest, &no_data, 40, 16), Refused(Status::InvalidArgument));
 }
@@ -268,9 +270,13 @@ fn fields_of_loads_are_checked() {
         &[
             ("says no bytes", 64, ZERO, Status::InvalidArgument),
             ("says other bytes", 64, &[9], Status::InvalidArgument),
+            ("says more than can be", 64, ONES, Status::ResourceLimit),
         ],
     ];
     check_fields(guest, Opcode::LoadProgram, &[head.as_bytes(), &artifact].concat(), &cases.concat());
+    let flags_and_length = LoadProgram { flags: 1.into(), payload_bytes: 1.into(), ..head };
+    let flags_first = guest.call(Opcode::LoadProgram, &[flags_and_length.as_bytes(), &artifact]);
+    assert_eq!(flags_first, Err(Status::Unsupported));
     let empty = LoadProgram { payload_bytes: 0.into(), ..head };
     assert_eq!(guest.call(Opcode::LoadProgram, &[empty.as_bytes()]), Err(Status::InvalidArgument));
     let long = null::artifact(0, &[4, 4, 4]);
@@ -314,6 +320,7 @@ fn fields_of_submissions_are_checked_in_order() {
                 ("more bindings than it says", 16, &[1], Status::InvalidArgument),
                 ("more bindings than may be, before the length", 16, &[4], Status::ResourceLimit),
                 ("flags", 20, &[1], Status::Unsupported),
+                ("flags before the count", 16, &[0, 0, 0, 0, 1], Status::Unsupported),
                 ("buffer 0", 32, ZERO, Status::InvalidArgument),
                 ("no such buffer", 32, ONES, Status::StaleObject),
                 ("range past the end", 40, &[1], Status::OutOfBounds),

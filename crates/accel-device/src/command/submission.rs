@@ -23,11 +23,11 @@ pub(crate) struct BindingCheck {
 impl Submission {
     pub(super) fn parse(payload: &[u8], info: &DeviceInfo) -> Result<Self, Status> {
         let (submit, rest) = head::<Submit>(payload)?;
+        supported(submit.flags.get() == 0)?;
         let count = submit.binding_count.get();
         argument(count != 0)?;
         limit(count <= info.max_bindings_per_submission.get())?;
         argument(rest.len() as u64 == u64::from(count) * Binding::BYTES as u64)?;
-        supported(submit.flags.get() == 0)?;
         let queue = id(submit.queue_id.get())?;
         let program = id(submit.program_id.get())?;
         let wire = <[Binding]>::ref_from_bytes(rest).map_err(|_| Status::InvalidArgument)?;
