@@ -6,6 +6,7 @@
 //! [`Graph`] whose operators only have data tensors as operands, in execution order.
 #![forbid(unsafe_code)]
 
+mod block;
 mod dtype;
 mod flat;
 mod graph;
@@ -17,6 +18,7 @@ mod read;
 mod refusal;
 mod schema;
 mod site;
+mod types;
 #[cfg(feature = "writer")]
 pub mod writer;
 

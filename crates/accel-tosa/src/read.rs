@@ -1,14 +1,12 @@
-//! From bytes to a [`Graph`]: the file, its version, its names, then operator by operator.
+//! From bytes to a [`Graph`]: the file, its version, its regions.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::flat::{self, List};
-use crate::operators::{self, OperatorInfo};
-use crate::schema::{TosaBasicBlock, TosaGraph, TosaOperator, TosaShape, TosaTensor};
-use crate::site::{Result, ShapeValue, Site, Value, Values, need, show, within_level};
-use crate::{Constant, DType, Graph, Node, Profile, Refusal, Rule, Tensor, TensorId, Version, level, ops};
+use crate::block::Block;
+use crate::flat;
+use crate::schema::{TosaBasicBlock, TosaGraph};
+use crate::site::Result;
+use crate::{Graph, Refusal, Rule, Version};
 
 /// Reads a `.tosa` artifact. The file is verified before anything in it is believed; memory and work are bounded
 /// by a small multiple of its size.
@@ -30,29 +28,25 @@ fn clip(message: String) -> String {
 
 fn graph(artifact: Arc<[u8]>) -> Result<Graph> {
     let (version, block, others) = open(&artifact)?;
-    let mut reader = Reader::new(&artifact, version, block)?;
-    reader.operators()?;
+    let mut block = Block::new(&artifact, version, block)?;
+    block.operators()?;
     if let Some(other) = others {
-        return Err(refusal(
+        return Err(Refusal::of_file(
             Rule::Unsupported,
             format!(
                 "the file has {other} besides the region \"main\"; control flow (EXT-CONTROLFLOW) is not supported."
             ),
         ));
     }
-    let (inputs, outputs) = reader.interface()?;
-    let Reader { values, profile, nodes, .. } = reader;
+    let (inputs, outputs) = block.interface()?;
+    let Block { values, profile, nodes, .. } = block;
     let tensors = values.tensors;
     Ok(Graph { version, profile, tensors, nodes, inputs, outputs, artifact: Arc::clone(&artifact) })
 }
 
-fn refusal(rule: Rule, message: String) -> Refusal {
-    Refusal { at: None, rule, message }
-}
-
 /// Verifies the file and finds the block to run; the third value names what else the file holds.
 fn open(artifact: &[u8]) -> Result<(Version, TosaBasicBlock<'_>, Option<String>)> {
-    let malformed = |message: &str| refusal(Rule::Malformed, message.to_owned());
+    let malformed = |message: &str| Refusal::of_file(Rule::Malformed, message.to_owned());
     if artifact.get(4..8) != Some(b"TOSA") {
         return Err(malformed("the file has no \"TOSA\" identifier at byte 4, so it is not a .tosa file."));
     }
@@ -60,7 +54,7 @@ fn open(artifact: &[u8]) -> Result<(Version, TosaBasicBlock<'_>, Option<String>)
         .map_err(|error| {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default().trim_end_matches('.');
-            refusal(Rule::Malformed, format!("the file is not a well-formed FlatBuffer: {first}."))
+            Refusal::of_file(Rule::Malformed, format!("the file is not a well-formed FlatBuffer: {first}."))
         })?
         .ok_or_else(|| malformed("the file has no root table."))?;
     let stamp = graph.version().ok_or_else(|| malformed("the file has no version stamp."))?;
@@ -71,7 +65,7 @@ fn open(artifact: &[u8]) -> Result<(Version, TosaBasicBlock<'_>, Option<String>)
         draft: stamp.draft().unwrap_or(true),
     };
     if version.major != 1 || !(0..=1).contains(&version.minor) {
-        return Err(refusal(
+        return Err(Refusal::of_file(
             Rule::Unsupported,
             format!(
                 "the file is of TOSA {}.{}.{}; versions 1.0 and 1.1 are read.",
@@ -91,365 +85,4 @@ fn open(artifact: &[u8]) -> Result<(Version, TosaBasicBlock<'_>, Option<String>)
         None
     };
     Ok((version, block, others))
-}
-
-/// What a name in the block stands for, and whether its producer has been seen.
-struct Named {
-    value: Value,
-    defined: bool,
-}
-
-struct Reader<'a> {
-    block: TosaBasicBlock<'a>,
-    names: HashMap<&'a str, Named>,
-    /// Bytes stored with each tensor, by tensor.
-    data: Vec<std::ops::Range<usize>>,
-    values: Values<'a>,
-    profile: Profile,
-    nodes: Vec<Node>,
-}
-
-impl<'a> Reader<'a> {
-    /// Reads the tensors and shapes of the block and marks its inputs as defined.
-    fn new(artifact: &'a [u8], version: Version, block: TosaBasicBlock<'a>) -> Result<Self> {
-        let mut reader = Self {
-            block,
-            names: HashMap::new(),
-            data: Vec::new(),
-            values: Values {
-                artifact,
-                version,
-                tensors: Vec::new(),
-                shapes: Vec::new(),
-                checked: RefCell::default(),
-            },
-            profile: Profile::default(),
-            nodes: Vec::new(),
-        };
-        for tensor in block.tensors().unwrap_or_default().iter() {
-            let name = tensor.name().unwrap_or_default();
-            reader.tensor(name, tensor).map_err(|refusal| reader.blame(name, refusal))?;
-        }
-        for shape in block.shapes().unwrap_or_default().iter() {
-            let name = shape.name().unwrap_or_default();
-            reader.shape(name, shape).map_err(|refusal| reader.blame(name, refusal))?;
-        }
-        for name in block.inputs().unwrap_or_default().iter() {
-            reader.input(name)?;
-        }
-        Ok(reader)
-    }
-
-    /// Adds the first operator that mentions `name` to a refusal about a tensor.
-    fn blame(&self, name: &str, refusal: Refusal) -> Refusal {
-        let mentions = |operator: &TosaOperator<'_>| {
-            let lists = [operator.inputs(), operator.outputs()];
-            lists.into_iter().flatten().any(|list| list.iter().any(|other| other == name))
-        };
-        let operators = self.block.operators().unwrap_or_default();
-        let found = operators.iter().enumerate().find(|(_, operator)| mentions(operator));
-        let at = found.and_then(|(position, operator)| {
-            let code = operator.op().unwrap_or(0);
-            let name = operators::by_code(code).map(|info| info.name);
-            Some((position as u32, name.or(operators::refused(code).map(|(name, _)| name))?))
-        });
-        Refusal { at, ..refusal }
-    }
-
-    fn name(&mut self, name: &'a str, value: Value) -> Result<()> {
-        let earlier = self.names.insert(name, Named { value, defined: false });
-        match earlier {
-            None => Ok(()),
-            Some(_) => {
-                Err(refusal(Rule::Malformed, format!("the name {name:?} is given to two tensors or shapes.")))
-            }
-        }
-    }
-
-    fn tensor(&mut self, name: &'a str, tensor: TosaTensor<'a>) -> Result<()> {
-        let code = tensor.dtype().unwrap_or(0);
-        let dtype = DType::from_code(code).ok_or_else(|| match code {
-            13..=18 => refusal(
-                Rule::Unsupported,
-                format!("the tensor {name:?} has the type number {code}, which came with TOSA 1.1."),
-            ),
-            _ => refusal(Rule::Malformed, format!("the tensor {name:?} has the unknown type number {code}.")),
-        })?;
-        if tensor.scale_type().unwrap_or(0) != 0 {
-            return Err(refusal(
-                Rule::Unsupported,
-                format!("the tensor {name:?} is block-scaled, which came with TOSA 1.1."),
-            ));
-        }
-        if dtype == DType::Shape {
-            return Err(refusal(
-                Rule::ErrorIf,
-                format!("the tensor {name:?} has the type SHAPE, which only shapes may have."),
-            ));
-        }
-        if tensor.is_unranked().unwrap_or(false) {
-            return Err(refusal(
-                Rule::Unsupported,
-                format!(
-                    "the tensor {name:?} has no rank; every shape must be known when the graph is loaded."
-                ),
-            ));
-        }
-        if tensor.offset().unwrap_or(0) > 1 || tensor.size().unwrap_or(0) > 0 {
-            return Err(refusal(
-                Rule::Unsupported,
-                format!("the data of the tensor {name:?} lies outside the FlatBuffer; it must lie inside."),
-            ));
-        }
-        let shape = tensor.shape().unwrap_or_default().iter().map(|dim| match dim {
-            1.. => Ok(dim as u32),
-            -1 => Err(refusal(
-                Rule::Unsupported,
-                format!(
-                    "the tensor {name:?} has an unknown dimension (-1); every shape must be known when the graph is \
-                     loaded."
-                ),
-            )),
-            _ => Err(refusal(
-                Rule::ErrorIf,
-                format!("the tensor {name:?} has a dimension of {dim}; each must be at least 1."),
-            )),
-        });
-        let tensor_data = tensor.data();
-        let tensor =
-            Tensor { name: name.to_owned(), dtype, shape: shape.collect::<Result<_>>()?, constant: None };
-        within_level(&tensor).map_err(|message| refusal(Rule::Level, message))?;
-        self.name(name, Value::Tensor(TensorId(self.values.tensors.len() as u32)))?;
-        self.values.tensors.push(tensor);
-        self.data.push(tensor_data.map_or(0..0, |data| data.start..data.start + data.bytes.len()));
-        Ok(())
-    }
-
-    fn shape(&mut self, name: &'a str, shape: TosaShape<'a>) -> Result<()> {
-        let stored = shape.data().map_or(&[][..], |data| data.bytes);
-        let rank = shape.rank().unwrap_or(0) as usize;
-        // Like a constant's, the bytes may be padded: a shape of rank 0 is stored as 8 bytes.
-        let Some(bytes) = rank.checked_mul(8).and_then(|wanted| stored.get(..wanted)) else {
-            return Err(refusal(
-                Rule::Malformed,
-                format!(
-                    "the shape {name:?} of rank {rank} has {} bytes where 8 for each element are needed.",
-                    stored.len()
-                ),
-            ));
-        };
-        let (elements, _) = bytes.as_chunks::<8>();
-        let dims = elements.iter().map(|element| i64::from_le_bytes(*element)).collect();
-        self.name(name, Value::Shape(self.values.shapes.len()))?;
-        self.values.shapes.push(ShapeValue { name: name.to_owned(), dims });
-        Ok(())
-    }
-
-    fn input(&mut self, name: &str) -> Result<()> {
-        match self.names.get_mut(name) {
-            Some(Named { defined: true, .. }) => {
-                Err(refusal(Rule::Malformed, format!("the block input {name:?} is listed twice.")))
-            }
-            Some(Named { value: Value::Shape(_), .. }) => Err(refusal(
-                Rule::Unsupported,
-                format!("the block input {name:?} is a shape; only tensors can be bound."),
-            )),
-            Some(named) => {
-                named.defined = true;
-                Ok(())
-            }
-            None => {
-                Err(refusal(Rule::Malformed, format!("the block input {name:?} is not among its tensors.")))
-            }
-        }
-    }
-
-    fn operators(&mut self) -> Result<()> {
-        for (position, operator) in self.block.operators().unwrap_or_default().iter().enumerate() {
-            self.operator(position as u32, operator)?;
-        }
-        Ok(())
-    }
-
-    fn operator(&mut self, position: u32, operator: TosaOperator<'a>) -> Result<()> {
-        let info = identify(position, operator)?;
-        let fail = |rule, message| Refusal { at: Some((position, info.name)), rule, message };
-        let inputs = self.operands(info, operator.inputs().unwrap_or_default(), fail)?;
-        let outputs = operator.outputs().unwrap_or_default();
-        let (Some(output), 1) = (outputs.iter().next(), outputs.len()) else {
-            return Err(fail(
-                Rule::ErrorIf,
-                format!("its number of outputs is {} where 1 is needed.", outputs.len()),
-            ));
-        };
-        let Some(named) = self.names.get_mut(output) else {
-            return Err(fail(
-                Rule::Malformed,
-                format!("its output {output:?} is not among the block's tensors."),
-            ));
-        };
-        if std::mem::replace(&mut named.defined, true) {
-            return Err(fail(
-                Rule::Malformed,
-                format!("its output {output:?} already has a value; each name has one producer."),
-            ));
-        }
-        let output = match (named.value, info.name) {
-            (Value::Shape(_), "CONST_SHAPE") => return Ok(()),
-            (Value::Tensor(id), name) if name != "CONST_SHAPE" => id,
-            (Value::Tensor(_), _) => {
-                return Err(fail(
-                    Rule::ErrorIf,
-                    format!("its output {output:?} is a tensor where a shape is needed."),
-                ));
-            }
-            (Value::Shape(_), _) => {
-                return Err(fail(
-                    Rule::ErrorIf,
-                    format!("its output {output:?} is a shape where a tensor is needed."),
-                ));
-            }
-        };
-        let site = Site::new(&self.values, info, position, operator, &inputs, output)?;
-        need(&mut self.profile, site.row(ops::accumulator(&site)?)?);
-        if info.name == "CONST" {
-            let constant = constant(&site, self.data[output.0 as usize].clone())?;
-            self.values.tensors[output.0 as usize].constant = Some(constant);
-            return Ok(());
-        }
-        let op = ops::build(&site)?;
-        let inputs = site.kept();
-        self.nodes.push(Node { position, op, inputs, outputs: vec![output] });
-        Ok(())
-    }
-
-    /// Resolves operand names; each must have been defined by an earlier operator or be a block input.
-    fn operands(
-        &self,
-        info: &OperatorInfo,
-        names: List<'a, &'a str>,
-        fail: impl Fn(Rule, String) -> Refusal,
-    ) -> Result<Vec<Value>> {
-        let wanted = info.inputs.len();
-        let count_fits = if info.variadic { names.len() >= 1 } else { names.len() == wanted };
-        if !count_fits {
-            let least = if info.variadic { "at least " } else { "" };
-            let message =
-                format!("its number of operands is {} where {least}{wanted} is needed.", names.len());
-            return Err(fail(Rule::ErrorIf, message));
-        }
-        if info.variadic && names.len() > level::MAX_TENSOR_LIST_SIZE {
-            return Err(fail(
-                Rule::Level,
-                format!(
-                    "it joins {} tensors, above the {} of MAX_TENSOR_LIST_SIZE in level 8K.",
-                    names.len(),
-                    level::MAX_TENSOR_LIST_SIZE
-                ),
-            ));
-        }
-        let resolve = |name: &str| match self.names.get(name) {
-            Some(Named { value, defined: true }) => Ok(*value),
-            Some(_) => Err(fail(
-                Rule::Malformed,
-                format!(
-                    "its operand {name:?} has no value yet: no earlier operator makes it and it is no block input."
-                ),
-            )),
-            None => {
-                Err(fail(Rule::Malformed, format!("its operand {name:?} is not among the block's tensors.")))
-            }
-        };
-        names.iter().map(resolve).collect()
-    }
-
-    /// The block's inputs and outputs as tensors.
-    fn interface(&self) -> Result<(Vec<TensorId>, Vec<TensorId>)> {
-        let tensor = |name: &str, what: &str| match self.names.get(name) {
-            Some(Named { value: Value::Tensor(id), defined: true }) => Ok(*id),
-            Some(Named { value: Value::Shape(_), .. }) => Err(refusal(
-                Rule::Unsupported,
-                format!("the block {what} {name:?} is a shape; only tensors can be bound."),
-            )),
-            Some(_) => Err(refusal(Rule::Malformed, format!("no operator makes the block {what} {name:?}."))),
-            None => {
-                Err(refusal(Rule::Malformed, format!("the block {what} {name:?} is not among its tensors.")))
-            }
-        };
-        let list = |names: Option<List<'a, &'a str>>, what| -> Result<Vec<TensorId>> {
-            names.unwrap_or_default().iter().map(|name| tensor(name, what)).collect()
-        };
-        let inputs = list(self.block.inputs(), "input")?;
-        let outputs = list(self.block.outputs(), "output")?;
-        if outputs.is_empty() {
-            return Err(refusal(Rule::Malformed, "the block has no output.".to_owned()));
-        }
-        let mut seen = HashSet::new();
-        if let Some(twice) = outputs.iter().find(|id| !seen.insert(**id)) {
-            let name = &self.values.tensor(*twice).name;
-            return Err(refusal(Rule::Unsupported, format!("the block output {name:?} is listed twice.")));
-        }
-        Ok((inputs, outputs))
-    }
-}
-
-/// Finds the table entry of an operator, or says why it is refused.
-fn identify(position: u32, operator: TosaOperator<'_>) -> Result<&'static OperatorInfo> {
-    let code = operator.op().unwrap_or(0);
-    let tag = u32::from(operator.attribute_type().unwrap_or(0));
-    let unsupported = |(name, reason): (&'static str, &str)| Refusal {
-        at: Some((position, name)),
-        rule: Rule::Unsupported,
-        message: format!("{reason}."),
-    };
-    let Some(info) = operators::by_code(code) else {
-        return Err(operators::refused(code).map(unsupported).unwrap_or_else(|| {
-            refusal(Rule::Malformed, format!("operator {position} has the unknown code {code}."))
-        }));
-    };
-    // Some writers store variable reads and writes as IDENTITY with a variable's attribute.
-    if info.name == "IDENTITY" && (72..=74).contains(&tag) {
-        return Err(operators::refused(tag).map(unsupported).unwrap_or_else(|| {
-            refusal(Rule::Malformed, format!("operator {position} has the unknown attribute {tag}."))
-        }));
-    }
-    let optional = info.attribute == operators::AttributeKind::None;
-    if tag != code && !(tag == 0 && optional) {
-        let message = format!("its attribute is number {tag} where its own, {code}, is needed.");
-        return Err(Refusal { at: Some((position, info.name)), rule: Rule::Malformed, message });
-    }
-    Ok(info)
-}
-
-/// The bytes of a constant fill its shape, and are values of its type. Converters pad constants, by up to a word
-/// or by a whole channel dimension, so bytes beyond the shape are left alone, as the reference model does.
-fn constant(site: &Site<'_>, stored: std::ops::Range<usize>) -> Result<Constant> {
-    let tensor = site.output();
-    let found = stored.len();
-    let range = usize::try_from(tensor.bytes())
-        .ok()
-        .filter(|&wanted| wanted <= found)
-        .map(|wanted| stored.start..stored.start + wanted);
-    let Some(range) = range else {
-        return Err(site.refuse(
-            Rule::Malformed,
-            format!(
-                "the constant {:?} of shape {} and type {} has {found} bytes where {} are needed.",
-                tensor.name,
-                show(&tensor.shape),
-                tensor.dtype,
-                tensor.bytes()
-            ),
-        ));
-    };
-    let data = &site.values.artifact[range.clone()];
-    if tensor.dtype == DType::Bool
-        && let Some(byte) = data.iter().find(|&&byte| byte > 1)
-    {
-        return Err(site.refuse(
-            Rule::Malformed,
-            format!("the constant {:?} of type BOOL has a byte of {byte}; each must be 0 or 1.", tensor.name),
-        ));
-    }
-    Ok(Constant { range })
 }

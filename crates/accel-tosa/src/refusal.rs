@@ -24,3 +24,10 @@ pub struct Refusal {
     /// The sentence.
     pub message: String,
 }
+
+impl Refusal {
+    /// A refusal that blames no operator.
+    pub(crate) fn of_file(rule: Rule, message: String) -> Self {
+        Self { at: None, rule, message }
+    }
+}
