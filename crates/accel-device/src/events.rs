@@ -9,6 +9,7 @@ use accel_proto::{EventPhase, EventState, ExecuteResult, IntoBytes, Status, Wait
 use crate::answer::{Answer, Responder};
 use crate::backend::{Backend, Finished, Outcome};
 use crate::device::Device;
+use crate::state::Job;
 
 /// A request that is answered when a job ends.
 pub(crate) struct Waiter {
@@ -74,17 +75,16 @@ impl<B: Backend> Device<B> {
     pub(crate) fn cancel_event(self: &Arc<Self>, id: u64, responder: Responder) {
         let mut state = self.lock();
         let key = state.ids.fresh();
-        let (submission, status) = match state.event(id) {
-            Err(status) => (None, Err(status)),
-            Ok(job) => match (job.finished, &job.submission) {
-                (None, Some(submission)) => (Some(Arc::clone(submission)), Ok(())),
-                (Some(Finished { outcome: Outcome::Cancelled, .. }), _) => (None, Ok(())),
-                _ => (None, Err(Status::Busy)),
-            },
+        let submission = match state.event(id) {
+            Err(status) => Err(status),
+            Ok(Job { finished: None, submission: Some(submission), .. }) => Ok(Arc::clone(submission)),
+            // It ended, or its SUBMIT is not answered yet.
+            Ok(_) => Err(Status::Busy),
         };
         drop(state);
-        let Some(submission) = submission else {
-            return responder.send(status.map(|()| Answer::empty()));
+        let submission = match submission {
+            Ok(submission) => submission,
+            Err(status) => return responder.send(Err(status)),
         };
         // Attached first: the backend may end the job within the call.
         self.attach(id, Waiter::new(WaitFor::Cancellation(key), responder));

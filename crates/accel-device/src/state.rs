@@ -156,9 +156,6 @@ impl<B: Backend> State<B> {
             if buffer.context != context {
                 return Err(Status::StaleObject);
             }
-            if buffer.is_taken_for(submission.queue, binding.access) {
-                return Err(Status::Busy);
-            }
         }
         if self.contexts.get(context)?.counts[Kind::Job as usize] >= max_jobs {
             return Err(Status::ResourceLimit);
@@ -171,6 +168,11 @@ impl<B: Backend> State<B> {
                 return Err(Status::PermissionDenied);
             }
             memories.push(Arc::clone(memory));
+        }
+        for binding in &submission.bindings {
+            if self.buffers.get(binding.range.buffer)?.is_taken_for(submission.queue, binding.access) {
+                return Err(Status::Busy);
+            }
         }
         let (queue, program) = (Arc::clone(&queue.object), Arc::clone(&program.object));
 
