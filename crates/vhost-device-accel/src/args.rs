@@ -4,6 +4,7 @@ use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use accel_vulkan::Selector;
 use clap::{Args, Parser, ValueEnum};
 use serde::{Deserialize, Deserializer};
 
@@ -66,7 +67,8 @@ pub struct Options {
 
     /// Device to compute on: its number or a part of its name in --list-devices, or `cpu` [default: the best one].
     #[arg(long, value_name = "DEVICE")]
-    pub device: Option<String>,
+    #[serde(deserialize_with = "selector")]
+    pub device: Option<Selector>,
 
     /// Device memory that each guest may hold, such as 512M or 4G [default: 4G].
     #[arg(long, value_name = "SIZE")]
@@ -109,8 +111,8 @@ pub enum Vmm {
 pub struct Settings {
     /// One a guest, each once; may be empty where no guest is to be served.
     pub socket_paths: Vec<PathBuf>,
-    /// Device choice, `None` for the best.
-    pub device: Option<String>,
+    /// Device to compute on.
+    pub device: Selector,
     /// Bytes for each guest, `None` for the device model's default.
     pub memory_limit: Option<u64>,
     /// 1 to 16.
@@ -163,7 +165,7 @@ impl Options {
         }
         Ok(Settings {
             socket_paths: self.socket_path,
-            device: self.device,
+            device: self.device.unwrap_or_default(),
             memory_limit: self.memory_limit.map(|size| size.0),
             queues,
             once: self.once.unwrap_or_default(),
@@ -230,6 +232,19 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
+fn selector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Selector>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a device's number, a part of its name, or \"cpu\"")]
+    enum Written {
+        Number(usize),
+        Text(String),
+    }
+    Ok(Some(match Written::deserialize(deserializer)? {
+        Written::Number(index) => Selector::Index(index),
+        Written::Text(text) => text.parse().unwrap_or_default(),
+    }))
+}
+
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a path or a list of paths")]
@@ -277,7 +292,7 @@ mod tests {
         let line = Cli::parse_from(["", "--once=false", "--device", "1"]).options;
         let expected = Settings {
             socket_paths: vec!["a".into(), "b".into()],
-            device: Some("1".into()),
+            device: Selector::Index(1),
             memory_limit: Some(4096),
             queues: 4,
             once: false,

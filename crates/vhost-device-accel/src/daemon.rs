@@ -22,6 +22,8 @@ pub fn run<B: Backend>(settings: &Settings, backend: &Arc<B>) -> Result<(), Erro
         return Err(Error::NoSocket);
     }
     let stop = Arc::new(Stop::new()?);
+    // Before there are socket files that a signal would leave behind.
+    stop_on_signals(Arc::clone(&stop))?;
     let servers = settings
         .socket_paths
         .iter()
@@ -30,7 +32,6 @@ pub fn run<B: Backend>(settings: &Settings, backend: &Arc<B>) -> Result<(), Erro
             Server::bind(path, device, settings.queues, Arc::clone(&stop))
         })
         .collect::<Result<Vec<_>, _>>()?;
-    stop_on_signals(Arc::clone(&stop))?;
     thread::scope(|scope| {
         let stop = &stop;
         let threads: Vec<_> = servers

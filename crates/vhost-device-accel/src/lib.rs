@@ -16,8 +16,10 @@ mod ring;
 mod server;
 mod vhu_accel;
 mod vring;
+pub mod vulkan_backend;
 
 pub use error::Error;
 pub use model::Model;
 pub use server::{Server, Stop};
 pub use vhu_accel::{MAX_QUEUE_SIZE, MAX_QUEUES};
+pub use vulkan_backend::VulkanBackend;

@@ -3,10 +3,12 @@
 
 use std::error::Error as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use accel_vulkan::EngineOptions;
 use clap::Parser;
 use vhost_device_accel::args::Cli;
-use vhost_device_accel::{Error, list_devices, print_vmm};
+use vhost_device_accel::{Error, VulkanBackend, daemon, list_devices, print_vmm};
 
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
@@ -31,7 +33,16 @@ fn run(cli: Cli) -> Result<(), Error> {
         print!("{}", print_vmm::attach_lines(vmm, &settings)?);
         return Ok(());
     }
-    Err(Error::NoSocket)
+    if settings.socket_paths.is_empty() {
+        return Err(Error::NoSocket);
+    }
+    let options = EngineOptions {
+        pipeline_cache_dir: settings.pipeline_cache.clone(),
+        validation: settings.validation,
+        ..EngineOptions::default()
+    };
+    let backend = VulkanBackend::open(settings.device.clone(), options)?;
+    daemon::run(&settings, &Arc::new(backend))
 }
 
 /// An error and what it comes from, in one line.

@@ -1,7 +1,9 @@
 //! The program as its user sees it.
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Output, Stdio};
 
 fn daemon(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vhost-device-accel")).args(arguments).output().unwrap()
@@ -94,4 +96,76 @@ fn reads_a_configuration_file_and_lets_the_command_line_win() {
     std::fs::write(&path, "memory-limit = \"lots\"\n").unwrap();
     assert!(refused(&["--config", file, "--print-vmm", "qemu"]).contains("memory-limit"));
     assert!(refused(&["--config", "/nowhere.toml", "--print-vmm", "qemu"]).contains("/nowhere.toml"));
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused_with_what_there_is() {
+    let output = daemon(&["--socket-path", "/nowhere/a.sock", "--device", "no such device"]);
+    assert_eq!(output.status.code(), Some(3));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("no accelerator could be opened: "), "{message}");
+}
+
+/// Whether `--device cpu` has something to open.
+fn has_device() -> bool {
+    let list = daemon(&["--list-devices", "--json"]);
+    let devices: Vec<serde_json::Value> = serde_json::from_slice(&list.stdout).unwrap_or_default();
+    let found = devices.iter().any(|device| device["kind"] == "cpu" && device["unsuitable"].is_null());
+    assert!(
+        found || std::env::var_os("ACCEL_REQUIRE_DEVICE").is_none_or(|required| required != "1"),
+        "ACCEL_REQUIRE_DEVICE=1, but there is no Vulkan device on the CPU"
+    );
+    if !found {
+        println!("skipped: there is no Vulkan device on the CPU");
+    }
+    found
+}
+
+#[test]
+fn lists_devices_as_table_and_as_json() {
+    if !has_device() {
+        return;
+    }
+    let table = prints(&["--list-devices"]);
+    assert!(table.starts_with("NUMBER"), "{table}");
+    let json: Vec<serde_json::Value> = serde_json::from_str(&prints(&["--list-devices", "--json"])).unwrap();
+    assert_eq!(table.lines().count(), json.len() + 1);
+    for device in json {
+        assert!(table.contains(device["name"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn a_signal_ends_it_cleanly() {
+    if !has_device() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for (signal, connected) in [("-TERM", false), ("-INT", true)] {
+        let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
+        let mut process = Command::new(env!("CARGO_BIN_EXE_vhost-device-accel"))
+            .args(["--device", "cpu", "--pipeline-cache"])
+            .arg(directory.path().join("cache"))
+            .arg("--socket-path")
+            .arg(&sockets[0])
+            .arg("--socket-path")
+            .arg(&sockets[1])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let mut wait_for = |what| assert!(log.any(|line| line.contains(what)), "never said: {what}");
+        wait_for("listening");
+        wait_for("listening");
+        let front_end = connected.then(|| UnixStream::connect(&sockets[1]).unwrap());
+        if connected {
+            wait_for("front-end connected");
+        }
+        let killed = Command::new("kill").arg(signal).arg(process.id().to_string()).status().unwrap();
+        assert!(killed.success());
+        wait_for("ended");
+        assert_eq!(process.wait().unwrap().code(), Some(0));
+        assert!(sockets.iter().all(|socket| !socket.exists()));
+        drop(front_end);
+    }
 }
