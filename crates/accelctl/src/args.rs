@@ -1,0 +1,109 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Drives a vhost-device-accel daemon from the host, without a virtual machine.
+#[derive(Debug, Parser)]
+#[command(name = "accelctl", version, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// Where the device is.
+    #[command(flatten)]
+    pub target: Target,
+
+    /// Print JSON instead of words.
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// Show the log, and the daemon's with --spawn.
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Without --socket a private daemon is started and stopped again (--spawn).
+
+Exit codes: 0 ran, 1 unpredictable (or, for verify, different), 2 refused by the rules of TOSA, 3 anything else.";
+
+/// Where the device is.
+#[derive(Clone, Debug, Args)]
+pub struct Target {
+    /// Socket of a running vhost-device-accel.
+    #[arg(long, value_name = "PATH", global = true, conflicts_with_all = ["spawn", "daemon", "device"])]
+    pub socket: Option<PathBuf>,
+
+    /// Start a private daemon; the default without --socket.
+    #[arg(long, global = true)]
+    pub spawn: bool,
+
+    /// The daemon's program to start [default: vhost-device-accel beside this program, or in PATH].
+    #[arg(long, value_name = "PATH", global = true)]
+    pub daemon: Option<PathBuf>,
+
+    /// Device for the private daemon: its number, a part of its name, or `cpu`.
+    #[arg(long, value_name = "DEVICE", global = true)]
+    pub device: Option<String>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the device: name, limits, extensions, operators.
+    Info,
+    /// Say whether a model would run. Needs no device.
+    Check {
+        /// Model.
+        model: PathBuf,
+        /// List the kernels that it becomes.
+        #[arg(long)]
+        plan: bool,
+    },
+    /// Run a model and write its outputs.
+    Run {
+        /// Model.
+        model: PathBuf,
+        /// An input as FILE.npy, in the model's order, or NAME=FILE.npy.
+        #[arg(long, value_name = "[NAME=]FILE.npy", num_args = 1..)]
+        input: Vec<String>,
+        /// Write every output there as NAME.npy.
+        #[arg(long, value_name = "DIR")]
+        output_dir: Option<PathBuf>,
+        /// Run so often, and report the shortest and the middle time.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        repeat: u32,
+    },
+    /// Run conformance tests: read desc.json, write the outputs that it names.
+    Sut {
+        /// The test's desc.json.
+        #[arg(required_unless_present = "batch")]
+        desc: Option<PathBuf>,
+        /// Run many tests over one connection: a folder with desc.json files somewhere below, or a file that lists
+        /// them, one a line; from standard input when absent.
+        #[arg(long, value_name = "DIR|LIST", num_args = 0..=1, default_missing_value = "-", conflicts_with = "desc")]
+        batch: Option<PathBuf>,
+        /// Write outputs there instead of beside desc.json.
+        #[arg(long, value_name = "DIR", conflicts_with = "batch")]
+        output_dir: Option<PathBuf>,
+    },
+    /// Run a model and compare its outputs with expected ones; exit code 1 when they differ.
+    ///
+    /// Integers and booleans must be equal. Floats may differ by a fraction of the expected tensor's largest magnitude.
+    Verify {
+        /// Model.
+        model: PathBuf,
+        /// An input as FILE.npy, in the model's order, or NAME=FILE.npy.
+        #[arg(long, value_name = "[NAME=]FILE.npy", num_args = 1..)]
+        input: Vec<String>,
+        /// The expected outputs, in the model's order; float64 is accepted for any float type.
+        #[arg(long, value_name = "FILE.npy", num_args = 1.., required = true)]
+        expect: Vec<PathBuf>,
+        /// The fraction [default: 1e-4 for FP32, 1e-2 for FP16, 5e-2 for BF16, 0.25 for FP8].
+        #[arg(long, value_name = "X")]
+        rtol: Option<f64>,
+    },
+}

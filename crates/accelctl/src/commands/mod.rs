@@ -1,0 +1,7 @@
+//! One file a subcommand.
+
+pub mod check;
+pub mod info;
+pub mod run;
+pub mod sut;
+pub mod verify;

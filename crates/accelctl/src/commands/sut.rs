@@ -1,0 +1,141 @@
+//! `accelctl sut`: the system under test for TOSA's conformance tools.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::args::Target;
+use crate::connection::Connection;
+use crate::error::{Error, RAN, Result};
+use crate::session::{Input, Session, make_folder, read};
+
+/// The parts of desc.json that matter here.
+#[derive(Deserialize)]
+struct Description {
+    tosa_file: PathBuf,
+    #[serde(default)]
+    ifm_name: Vec<String>,
+    #[serde(default)]
+    ifm_file: Vec<PathBuf>,
+    #[serde(default)]
+    ofm_name: Vec<String>,
+    #[serde(default)]
+    ofm_file: Vec<PathBuf>,
+}
+
+/// Runs one test.
+///
+/// # Errors
+/// Whatever keeps it from running; the exit code tells refusals from the rest.
+pub fn one(connection: &Connection, desc: &Path, output_dir: Option<&Path>) -> Result<()> {
+    let content = |what: String| Error::Content { path: desc.into(), what };
+    let description: Description =
+        serde_json::from_slice(&read(desc)?).map_err(|error| content(error.to_string()))?;
+    if description.ofm_name.len() != description.ofm_file.len() {
+        return Err(content("ofm_name and ofm_file have different lengths".into()));
+    }
+    let folder = desc.parent().unwrap_or(Path::new("."));
+    let session = Session::load(connection.client(), &folder.join(&description.tosa_file))?;
+
+    // The generator's names are the model's; where they are not, the order decides.
+    let inputs = session.inputs();
+    let inputs: Vec<_> = description
+        .ifm_file
+        .iter()
+        .enumerate()
+        .map(|(at, file)| Input {
+            name: description
+                .ifm_name
+                .get(at)
+                .filter(|name| inputs.iter().any(|slot| slot.name == **name))
+                .cloned(),
+            path: folder.join(file),
+        })
+        .collect();
+    session.set_inputs(&inputs)?;
+    session.execute()?;
+
+    let arrays = session.read_outputs()?;
+    let slots = session.outputs();
+    if description.ofm_file.len() > slots.len() {
+        return Err(content(format!(
+            "it names {} outputs and the model has {}",
+            description.ofm_file.len(),
+            slots.len()
+        )));
+    }
+    let target = output_dir.unwrap_or(folder);
+    make_folder(target)?;
+    for (at, (name, file)) in description.ofm_name.iter().zip(&description.ofm_file).enumerate() {
+        let from = slots.iter().position(|slot| slot.name == *name).unwrap_or(at);
+        arrays[from].write(&target.join(file))?;
+    }
+    Ok(())
+}
+
+/// Runs many tests over one connection and prints a line for each: its exit code, its desc.json and, where it did not
+/// run, why. A device that dies costs the test that killed it and no other.
+///
+/// # Errors
+/// The list cannot be read, or no device can be reached.
+pub fn batch(target: &Target, verbose: bool, source: &Path, json: bool) -> Result<()> {
+    let mut connection = Some(Connection::open(target, verbose)?);
+    for desc in list(source)? {
+        let result = match &mut connection {
+            Some(open) => one(open, &desc, None).map_err(|error| open.explain(error)),
+            None => {
+                Connection::open(target, verbose).and_then(|open| one(connection.insert(open), &desc, None))
+            }
+        };
+        let (code, message) = match &result {
+            Ok(()) => (RAN, None),
+            Err(error) => (error.exit_code(), Some(error.sentence())),
+        };
+        if matches!(result, Err(Error::Daemon { .. } | Error::Device(accel_guest::Error::Gone))) {
+            connection = None;
+        }
+        if json {
+            println!("{}", json!({ "desc": desc, "code": code, "message": message.unwrap_or_default() }));
+        } else {
+            println!("{code} {} {}", desc.display(), message.unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+/// The desc.json files of a folder, a list file, or standard input (`-`).
+fn list(source: &Path) -> Result<Vec<PathBuf>> {
+    let text = if source == Path::new("-") {
+        std::io::read_to_string(std::io::stdin()).map_err(|source| Error::File {
+            what: "read",
+            path: "standard input".into(),
+            source,
+        })?
+    } else if source.is_dir() {
+        return below(source);
+    } else {
+        String::from_utf8_lossy(&read(source)?).into_owned()
+    };
+    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(PathBuf::from).collect())
+}
+
+/// Every desc.json below a folder, in the order of their paths.
+fn below(source: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![source.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let failed = |error| Error::File { what: "list", path: folder.clone(), source: error };
+        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            // Not through links, which may go round in circles.
+            if entry.file_type().map_err(failed)?.is_dir() {
+                folders.push(entry.path());
+            } else if entry.file_name() == "desc.json" {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
