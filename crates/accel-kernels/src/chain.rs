@@ -30,6 +30,8 @@ pub(crate) struct Chain {
     current: TensorId,
     /// Whether the register is no longer what a load of `current` would give (an unsigned result).
     closed: bool,
+    /// Names of the operators.
+    operators: Vec<&'static str>,
 }
 
 impl Chain {
@@ -40,6 +42,7 @@ impl Chain {
             stages: Vec::new(),
             current: tensor,
             closed: false,
+            operators: Vec::new(),
         }
     }
 
@@ -89,8 +92,9 @@ impl Chain {
     }
 
     /// Ends an operator: the register now holds `tensor`.
-    pub fn holds(&mut self, tensor: TensorId) {
+    pub fn holds(&mut self, tensor: TensorId, operator: &'static str) {
         self.current = tensor;
+        self.operators.push(operator);
     }
 
     /// Records the launch that writes the tensor that the register holds.
@@ -140,6 +144,7 @@ impl Chain {
         let block = if modes.contains(&Mode::Strided) { builder.words(&broadcast.words()) } else { reads[0] };
         reads.push(block);
         let count = output.elements();
+        let detail = if self.operators.len() > 1 { self.operators.join("+") } else { String::new() };
         let mut params = vec![count as u32];
         params.extend(immediates);
         builder.launch(&Launch {
@@ -149,7 +154,7 @@ impl Chain {
             reads: &reads,
             params: &params,
             groups: Groups::Flat(count.div_ceil(GROUP)),
-            detail: "",
+            detail: &detail,
         })
     }
 }

@@ -10,6 +10,8 @@ mod builder;
 mod caps;
 mod chain;
 mod finish;
+mod fold;
+mod fuse;
 mod lower;
 mod module;
 mod plan;

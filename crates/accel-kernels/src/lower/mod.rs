@@ -8,13 +8,15 @@ mod matmul;
 mod movers;
 mod pool;
 mod resize;
-mod pointwise;
+pub(crate) mod pointwise;
 mod reduce;
 
 use accel_tosa::{Graph, Node, Op, Refusal, Rule};
 
 use crate::builder::Builder;
 use crate::finish::finish;
+use crate::fold::fold;
+use crate::fuse::{Work, group};
 use crate::{DeviceCaps, Plan};
 
 /// Most operators in a program: arena packing is quadratic in it, and a guest chooses it.
@@ -30,19 +32,27 @@ pub fn lower(graph: &Graph, caps: &DeviceCaps) -> Result<Plan, Refusal> {
         return Err(Refusal { at: None, rule: Rule::Level, message });
     }
     let mut builder = Builder::new(graph, caps);
-    for node in &graph.nodes {
+    let mut rest = Vec::new();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        if matches!(node.op, Op::Identity | Op::Reshape) {
+            builder.alias(node.outputs[0], node.inputs[0]);
+        } else if !fold(&mut builder, node) {
+            rest.push(index);
+        }
+    }
+    for (index, work) in group(&mut builder, &rest)? {
+        let node = &graph.nodes[index];
         builder.at = (node.position, node.op.name());
-        lower_node(&mut builder, node)?;
+        match work {
+            Work::Operator => lower_node(&mut builder, node)?,
+            Work::Chain(chain) => chain.launch(&mut builder)?,
+        }
     }
     finish(builder)
 }
 
 fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
     match &node.op {
-        Op::Identity | Op::Reshape => {
-            builder.alias(node.outputs[0], node.inputs[0]);
-            Ok(())
-        }
         Op::Concat { axis } => movers::concat(builder, node, *axis),
         Op::Conv2d(attrs) => conv::lower(builder, node, attrs),
         Op::DepthwiseConv2d(attrs) => depthwise::lower(builder, node, attrs),
@@ -61,7 +71,6 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
         Op::Transpose { perms } => movers::transpose(builder, node, perms),
         Op::ArgMax { axis, nan_mode } => reduce::argmax(builder, node, *axis, *nan_mode),
         Op::Reduce { op, axis } => reduce::reduce(builder, node, *op, *axis),
-        op if pointwise::is_pointwise(op) => pointwise::lower(builder, node),
         _ => Err(builder.unsupported("no kernel for this operator yet")),
     }
 }

@@ -27,16 +27,6 @@ pub(crate) fn is_pointwise(op: &Op) -> bool {
     )
 }
 
-/// Lowers one operator to a launch of its own.
-///
-/// # Errors
-/// An unsupported-refusal for types that no pointwise kernel reads.
-pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
-    let mut chain = start(builder, node)?;
-    append(builder, &mut chain, node)?;
-    chain.launch(builder)
-}
-
 /// A chain that loads the operator's first operand.
 ///
 /// # Errors
@@ -103,7 +93,7 @@ pub(crate) fn append(builder: &Builder<'_>, chain: &mut Chain, node: &Node) -> R
         Op::Rescale(attrs) => rescale(builder, chain, node, attrs, output)?,
         _ => return Err(builder.unsupported("the operator is not element-wise")),
     }
-    chain.holds(node.outputs[0]);
+    chain.holds(node.outputs[0], node.op.name());
     Ok(())
 }
 

@@ -1,0 +1,111 @@
+//! Joins pointwise operators that follow one another into chains, each of which is one launch.
+
+use std::collections::{HashMap, HashSet};
+
+use accel_tosa::{Node, Op, Refusal, RescaleAttrs, TensorId};
+
+use crate::builder::Builder;
+use crate::chain::Chain;
+use crate::lower::pointwise;
+
+/// What is lowered together.
+pub(crate) enum Work {
+    /// An operator that its family lowers.
+    Operator,
+    /// Pointwise operators.
+    Chain(Chain),
+}
+
+/// Groups the operators at `nodes` (indices into the graph's). The result is in an order in which all operands are
+/// computed before use; each group stands at the index of its last operator.
+///
+/// # Errors
+/// An unsupported-refusal for types that no pointwise kernel reads.
+pub(crate) fn group(builder: &mut Builder<'_>, nodes: &[usize]) -> Result<Vec<(usize, Work)>, Refusal> {
+    let graph = builder.graph;
+    let uses = uses(builder, nodes);
+    let mut works: Vec<(usize, Work)> = Vec::new();
+    // Chains by the tensor that they compute, where it has no other use than the next operator.
+    let mut open: HashMap<TensorId, usize> = HashMap::new();
+    for &index in nodes {
+        let node = &graph.nodes[index];
+        builder.at = (node.position, node.op.name());
+        if !pointwise::is_pointwise(&node.op) {
+            works.push((index, Work::Operator));
+            continue;
+        }
+        let at = match joined(builder, node, &works, &open)? {
+            Some((at, chain)) => {
+                open.remove(&current(&works[at].1));
+                works[at] = (index, Work::Chain(chain));
+                at
+            }
+            None => {
+                let mut chain = pointwise::start(builder, node)?;
+                pointwise::append(builder, &mut chain, node)?;
+                works.push((index, Work::Chain(chain)));
+                works.len() - 1
+            }
+        };
+        let output = node.outputs[0];
+        if uses.get(&output) == Some(&1) && !graph.outputs.contains(&output) {
+            open.insert(output, at);
+        }
+    }
+    works.sort_by_key(|&(index, _)| index);
+    Ok(works)
+}
+
+/// The open chain that computes an operand of `node`, with `node` appended, if the kernel can run that.
+fn joined(
+    builder: &Builder<'_>,
+    node: &Node,
+    works: &[(usize, Work)],
+    open: &HashMap<TensorId, usize>,
+) -> Result<Option<(usize, Chain)>, Refusal> {
+    let shape = |id: TensorId| &builder.graph.tensor(id).shape;
+    // An unsigned operand differs from what the chain holds.
+    if matches!(node.op, Op::Rescale(RescaleAttrs { input_unsigned: true, .. })) {
+        return Ok(None);
+    }
+    for &input in &node.inputs {
+        let Some(&at) = open.get(&input) else { continue };
+        let Work::Chain(chain) = &works[at].1 else { continue };
+        if !chain.is_open() || shape(input) != shape(node.outputs[0]) {
+            continue;
+        }
+        // The same bytes under another name would have to be in memory.
+        if node.inputs.iter().any(|&id| id != input && builder.root(id) == input) {
+            continue;
+        }
+        let mut chain = chain.clone();
+        pointwise::append(builder, &mut chain, node)?;
+        if chain.fits() {
+            return Ok(Some((at, chain)));
+        }
+    }
+    Ok(None)
+}
+
+fn current(work: &Work) -> TensorId {
+    match work {
+        Work::Chain(chain) => chain.current(),
+        Work::Operator => TensorId(u32::MAX),
+    }
+}
+
+/// In how many operators each tensor's bytes are used.
+fn uses(builder: &Builder<'_>, nodes: &[usize]) -> HashMap<TensorId, u32> {
+    let mut uses = HashMap::new();
+    for &index in nodes {
+        let inputs = &builder.graph.nodes[index].inputs;
+        let roots: HashSet<TensorId> = inputs.iter().map(|&id| builder.root(id)).collect();
+        for root in roots {
+            *uses.entry(root).or_insert(0) += 1;
+        }
+    }
+    for &output in &builder.graph.outputs {
+        *uses.entry(builder.root(output)).or_insert(0) += 1;
+    }
+    uses
+}
