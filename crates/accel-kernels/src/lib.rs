@@ -14,10 +14,12 @@ mod fold;
 mod fuse;
 mod lower;
 mod module;
+mod operators;
 mod plan;
 mod stage;
 
 pub use caps::{DeviceCaps, DeviceKind, MatrixTuple};
 pub use lower::lower;
-pub use module::{MODULES, Module, module};
+pub use module::{MODULES, Module, manifest, module};
+pub use operators::{OperatorSupport, operators, operators_json, operators_markdown};
 pub use plan::{BINDING_ALIGNMENT, Dispatch, PipelineSpec, Place, Plan, REGION_ALIGNMENT, Region, Slot};

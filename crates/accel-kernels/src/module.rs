@@ -32,3 +32,8 @@ include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 pub fn module(name: &str) -> Option<&'static Module> {
     MODULES.binary_search_by(|m| m.name.cmp(name)).ok().map(|i| &MODULES[i])
 }
+
+/// The lines of `shaders/manifest.txt`: name and SHA-256 of each module, ascending by name.
+pub fn manifest() -> String {
+    MODULES.iter().map(|module| format!("{} {}\n", module.name, module.sha256)).collect()
+}

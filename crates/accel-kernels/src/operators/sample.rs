@@ -1,0 +1,181 @@
+//! A graph of one operator with small shapes.
+
+use std::sync::Arc;
+
+use accel_tosa::operators::{OperandKind, OperandType, OperatorInfo, TypeRow};
+use accel_tosa::{
+    BinaryOp, CompareOp, Constant, ConvAttrs, DType, Graph, LogicalOp, NanMode, Node, Op, PoolAttrs, Profile,
+    ReduceOp, RescaleAttrs, ResizeAttrs, ResizeMode, Rounding, Tensor, TensorId, UnaryOp, Version,
+};
+
+/// Shape of most operands.
+const IMAGE: &[u32] = &[1, 2, 2, 4];
+
+/// The operator on operands of the row's types; `None` for an operator that is not known here.
+pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
+    let (op, shapes, output_shape) = sample(info, row)?;
+    let resolve = |operand: OperandType, index: usize| match operand {
+        OperandType::Column(column) => row.types[column],
+        OperandType::Fixed(dtype) => dtype,
+        // Only RESCALE's multiplier.
+        OperandType::Checked if index == 1 => DType::Int32,
+        OperandType::Checked => row.types[0],
+    };
+    let operands = info
+        .inputs
+        .iter()
+        .enumerate()
+        .filter(|(_, operand)| matches!(operand.kind, OperandKind::Data | OperandKind::ConstantData));
+    let artifact: Arc<[u8]> = vec![0; 4096].into();
+    let mut tensors: Vec<Tensor> = operands
+        .zip(&shapes)
+        .map(|((index, operand), shape)| {
+            let mut tensor = Tensor {
+                name: operand.name.to_owned(),
+                dtype: resolve(operand.dtype, index),
+                shape: shape.to_vec(),
+                constant: None,
+            };
+            if operand.kind == OperandKind::ConstantData {
+                tensor.constant = Some(Constant { range: 0..tensor.bytes() as usize });
+            }
+            tensor
+        })
+        .collect();
+    let node_inputs: Vec<TensorId> = (0..tensors.len() as u32).map(TensorId).collect();
+    let inputs = node_inputs.iter().copied().filter(|id| tensors[id.0 as usize].constant.is_none()).collect();
+    let output = TensorId(tensors.len() as u32);
+    tensors.push(Tensor {
+        name: "output".to_owned(),
+        dtype: resolve(info.output, usize::MAX),
+        shape: output_shape.to_vec(),
+        constant: None,
+    });
+    let mut graph = Graph {
+        artifact,
+        version: Version { major: 1, minor: 0, patch: 0, draft: false },
+        profile: Profile::default(),
+        tensors,
+        nodes: Vec::new(),
+        inputs,
+        outputs: vec![output],
+    };
+    match op {
+        Some(op) => graph.nodes.push(Node { position: 0, op, inputs: node_inputs, outputs: vec![output] }),
+        // A CONST leaves no node behind.
+        None => graph.tensors[output.0 as usize].constant = Some(Constant { range: 0..64 }),
+    }
+    Some(graph)
+}
+
+type Sample = (Option<Op>, Vec<&'static [u32]>, &'static [u32]);
+
+/// The operator, the shapes of its operands and of its result.
+fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
+    let nan_mode = NanMode::Propagate;
+    let column = |name: &str| info.column(name).map(|column| row.types[column]);
+    let conv = ConvAttrs {
+        pad: [0; 4],
+        stride: [1; 2],
+        dilation: [1; 2],
+        acc_type: column("accumulator").unwrap_or(DType::Fp32),
+        input_zp: 0,
+        weight_zp: 0,
+    };
+    let pool = PoolAttrs { kernel: [1; 2], stride: [1; 2], pad: [0; 4] };
+    let image = |op: Op, operands: usize| (Some(op), vec![IMAGE; operands], IMAGE);
+    let reduce = |op: ReduceOp| (Some(Op::Reduce { op, axis: 3 }), vec![IMAGE], [1, 2, 2, 1].as_slice());
+    let unary = |op: UnaryOp| image(Op::Unary(op), 1);
+    let binary = |op: BinaryOp| image(Op::Binary(op), 2);
+    Some(match info.name {
+        "ARGMAX" => (Some(Op::ArgMax { axis: 3, nan_mode }), vec![IMAGE], &[1, 2, 2]),
+        "AVG_POOL2D" => {
+            let acc_type = column("accumulator")?;
+            image(Op::AvgPool2d { pool, acc_type, input_zp: 0, output_zp: 0 }, 1)
+        }
+        "MAX_POOL2D" => image(Op::MaxPool2d { pool, nan_mode }, 1),
+        "CONV2D" => (Some(Op::Conv2d(conv)), vec![IMAGE, &[4, 1, 1, 4], &[4]], IMAGE),
+        "DEPTHWISE_CONV2D" => (Some(Op::DepthwiseConv2d(conv)), vec![IMAGE, &[1, 1, 4, 1], &[4]], IMAGE),
+        "MATMUL" => {
+            (Some(Op::MatMul { a_zp: 0, b_zp: 0 }), vec![&[1, 2, 4], &[1, 4, 2]], [1, 2, 2].as_slice())
+        }
+        "CLAMP" => image(Op::Clamp { min: 0, max: 0, nan_mode }, 1),
+        "ERF" => unary(UnaryOp::Erf),
+        "SIGMOID" => unary(UnaryOp::Sigmoid),
+        "TANH" => unary(UnaryOp::Tanh),
+        "ABS" => unary(UnaryOp::Abs),
+        "BITWISE_NOT" => unary(UnaryOp::BitwiseNot),
+        "CEIL" => unary(UnaryOp::Ceil),
+        "CLZ" => unary(UnaryOp::Clz),
+        "COS" => unary(UnaryOp::Cos),
+        "EXP" => unary(UnaryOp::Exp),
+        "FLOOR" => unary(UnaryOp::Floor),
+        "LOG" => unary(UnaryOp::Log),
+        "LOGICAL_NOT" => unary(UnaryOp::LogicalNot),
+        "RECIPROCAL" => unary(UnaryOp::Reciprocal),
+        "RSQRT" => unary(UnaryOp::Rsqrt),
+        "SIN" => unary(UnaryOp::Sin),
+        "ADD" => binary(BinaryOp::Add),
+        "ARITHMETIC_RIGHT_SHIFT" => binary(BinaryOp::ArithmeticRightShift { round: true }),
+        "BITWISE_AND" => binary(BinaryOp::BitwiseAnd),
+        "BITWISE_OR" => binary(BinaryOp::BitwiseOr),
+        "BITWISE_XOR" => binary(BinaryOp::BitwiseXor),
+        "INTDIV" => binary(BinaryOp::IntDiv),
+        "LOGICAL_LEFT_SHIFT" => binary(BinaryOp::LogicalLeftShift),
+        "LOGICAL_RIGHT_SHIFT" => binary(BinaryOp::LogicalRightShift),
+        "MAXIMUM" => binary(BinaryOp::Maximum { nan_mode }),
+        "MINIMUM" => binary(BinaryOp::Minimum { nan_mode }),
+        "POW" => binary(BinaryOp::Pow),
+        "SUB" => binary(BinaryOp::Sub),
+        "LOGICAL_AND" => image(Op::Logical(LogicalOp::And), 2),
+        "LOGICAL_OR" => image(Op::Logical(LogicalOp::Or), 2),
+        "LOGICAL_XOR" => image(Op::Logical(LogicalOp::Xor), 2),
+        "EQUAL" => image(Op::Compare(CompareOp::Equal), 2),
+        "GREATER" => image(Op::Compare(CompareOp::Greater), 2),
+        "GREATER_EQUAL" => image(Op::Compare(CompareOp::GreaterEqual), 2),
+        "MUL" => image(Op::Mul { shift: 0 }, 2),
+        "NEGATE" => image(Op::Negate { input_zp: 0, output_zp: 0 }, 1),
+        "SELECT" => image(Op::Select, 3),
+        "TABLE" => {
+            let table: &[u32] = if row.types[0] == DType::Int8 { &[256] } else { &[513] };
+            (Some(Op::Table), vec![IMAGE, table], IMAGE)
+        }
+        "REDUCE_ALL" => reduce(ReduceOp::All),
+        "REDUCE_ANY" => reduce(ReduceOp::Any),
+        "REDUCE_MAX" => reduce(ReduceOp::Max { nan_mode }),
+        "REDUCE_MIN" => reduce(ReduceOp::Min { nan_mode }),
+        "REDUCE_PRODUCT" => reduce(ReduceOp::Product),
+        "REDUCE_SUM" => reduce(ReduceOp::Sum),
+        "CONCAT" => image(Op::Concat { axis: 0 }, 1),
+        "PAD" => (Some(Op::Pad { padding: vec![[0, 1]; 4], value: 0 }), vec![IMAGE], &[2, 3, 3, 5]),
+        "RESHAPE" => (Some(Op::Reshape), vec![IMAGE], &[16]),
+        "REVERSE" => image(Op::Reverse { axis: 1 }, 1),
+        "SLICE" => (Some(Op::Slice { start: vec![0, 1, 0, 1] }), vec![IMAGE], &[1, 1, 2, 2]),
+        "TILE" => (Some(Op::Tile), vec![IMAGE], &[1, 4, 2, 8]),
+        "TRANSPOSE" => (Some(Op::Transpose { perms: vec![0, 2, 3, 1] }), vec![IMAGE], &[1, 2, 4, 2]),
+        "GATHER" => (Some(Op::Gather), vec![&[1, 2, 4], &[1, 2]], [1, 2, 4].as_slice()),
+        "SCATTER" => (Some(Op::Scatter), vec![&[1, 2, 4], &[1, 2], &[1, 2, 4]], [1, 2, 4].as_slice()),
+        "RESIZE" => {
+            // The wider results are BILINEAR's alone, the narrow integers NEAREST's.
+            let narrow = row.types[0] == row.types[1] && !row.types[0].is_float();
+            let mode = if narrow { ResizeMode::Nearest } else { ResizeMode::Bilinear };
+            image(Op::Resize(ResizeAttrs { mode, scale: [1; 4], offset: [0; 2], border: [0; 2] }), 1)
+        }
+        "CAST" => image(Op::Cast, 1),
+        "RESCALE" => {
+            let attrs = RescaleAttrs {
+                scale32: true,
+                rounding: Rounding::Single,
+                per_channel: false,
+                input_unsigned: false,
+                output_unsigned: false,
+                input_zp: 0,
+                output_zp: 0,
+            };
+            (Some(Op::Rescale(attrs)), vec![IMAGE, &[1], &[1]], IMAGE)
+        }
+        "CONST" => (None, vec![], &[16]),
+        "IDENTITY" => image(Op::Identity, 1),
+        _ => return None,
+    })
+}
