@@ -10,6 +10,11 @@ pub enum Error {
         "the Vulkan loader could not be opened; install libvulkan1 and a driver (mesa-vulkan-drivers where there is no GPU)"
     )]
     Loader(#[source] ash::LoadingError),
+    /// The loader found no driver.
+    #[error(
+        "there is no Vulkan driver on this machine; install one (mesa-vulkan-drivers where there is no GPU)"
+    )]
+    NoDriver,
     /// A Vulkan call failed in a way that has no better name here.
     #[error("the Vulkan call {call} failed")]
     Vulkan {

@@ -11,6 +11,13 @@ const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 /// Validation messages kept for [`crate::Engine::validation_errors`]; later ones are only logged.
 const KEPT_MESSAGES: usize = 64;
 
+/// Errors that are the layer's and not ours: layers older than an extension do not know its structures.
+/// (1.3.239 of Debian 12 knows neither VK_KHR_shader_bfloat16 nor VK_KHR_cooperative_matrix.)
+const FALSE_ERRORS: [&str; 2] = [
+    "chain includes a structure with unknown VkStructureType (1000141000)",
+    "chain includes a structure with unknown VkStructureType (1000506000)",
+];
+
 /// Error messages of the validation layer.
 #[derive(Default)]
 struct ValidationLog(Mutex<Vec<String>>);
@@ -45,7 +52,11 @@ impl Instance {
             info = info.enabled_layer_names(&layers).enabled_extension_names(&extensions);
         }
         // SAFETY: well-formed; layer and extension were enumerated.
-        let raw = unsafe { entry.create_instance(&info, None) }.map_err(Error::of("vkCreateInstance"))?;
+        let raw = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
+            // What the loader answers when no driver is installed.
+            vk::Result::ERROR_INCOMPATIBLE_DRIVER => Error::NoDriver,
+            result => Error::of("vkCreateInstance")(result),
+        })?;
         let mut instance = Self { raw, entry, messenger: None };
         if validation {
             instance.messenger = Some(Messenger::new(&instance.entry, &instance.raw)?);
@@ -115,7 +126,8 @@ unsafe extern "system" fn on_message(
         }
         (CStr::from_ptr(message).to_string_lossy(), &*user.cast_const().cast::<ValidationLog>())
     };
-    if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
+    let is_false = FALSE_ERRORS.iter().any(|part| text.contains(part));
+    if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) && !is_false {
         log::error!("Vulkan validation: {text}");
         let mut kept = lock(&log.0);
         if kept.len() < KEPT_MESSAGES {

@@ -96,6 +96,7 @@ fn status(error: &Error) -> Status {
         Error::OutOfRange { .. } | Error::Binding(_) => Status::InvalidArgument,
         Error::DeviceLost => Status::DeviceLost,
         Error::Loader(_)
+        | Error::NoDriver
         | Error::Vulkan { .. }
         | Error::NoDevice { .. }
         | Error::Plan(_)
