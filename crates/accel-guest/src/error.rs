@@ -69,7 +69,7 @@ pub enum Error {
     #[error("this request was already waited for")]
     UnknownToken,
     /// The device answered a command with an error status.
-    #[error("{command} failed with {status}: {asked}{}", .reason.as_ref().map(|r| format!(". {r}")).unwrap_or_default())]
+    #[error("{command} failed with {status} ({asked}){}", .reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default())]
     Device {
         /// Command.
         command: &'static str,

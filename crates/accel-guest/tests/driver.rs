@@ -165,7 +165,7 @@ fn a_status_says_the_command_and_what_was_asked() {
     let context = client.create_context().unwrap();
     let buffer = client.allocate_buffer(context, 10, MemoryDomain::Host, TRANSFER).unwrap();
     let error = client.write_buffer(buffer, 8, &[1, 2, 3]).unwrap_err();
-    assert_eq!(error.to_string(), "WRITE_BUFFER failed with OUT_OF_BOUNDS: 3 bytes to buffer 0x2 at 8");
+    assert_eq!(error.to_string(), "WRITE_BUFFER failed with OUT_OF_BOUNDS (3 bytes to buffer 0x2 at 8)");
     let huge = client.allocate_buffer(context, 1 << 40, MemoryDomain::Host, TRANSFER).unwrap_err();
     assert!(huge.to_string().contains("1099511627776 bytes"), "{huge}");
 }

@@ -108,13 +108,14 @@ impl Output<'_> {
     fn print(&self) {
         let summary = &self.summary;
         let nan = if summary.nan > 0 { format!(", {} NaN", summary.nan) } else { String::new() };
+        let first: Vec<_> = summary.first.iter().map(|value| number(*value)).collect();
         println!(
-            "{}: min {:.6}, max {:.6}, mean {:.6}{nan}; begins with {:?}",
+            "{}: min {}, max {}, mean {}{nan}; begins with {}",
             self.slot.describe(),
-            summary.min,
-            summary.max,
-            summary.mean,
-            summary.first
+            number(summary.min),
+            number(summary.max),
+            number(summary.mean),
+            first.join(" ")
         );
         if let Some(file) = &self.file {
             println!("  in {}", file.display());
@@ -137,6 +138,15 @@ fn file_name(slots: &[&Slot], at: usize) -> String {
         format!("{name}.npy")
     } else {
         format!("output-{at}.npy")
+    }
+}
+
+/// A number in few digits.
+fn number(value: f64) -> String {
+    match value.abs() {
+        magnitude if value == value.trunc() && magnitude < 1e15 => format!("{value}"),
+        1e-3..1e7 => format!("{value:.6}"),
+        _ => format!("{value:.5e}"),
     }
 }
 

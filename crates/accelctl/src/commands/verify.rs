@@ -38,11 +38,13 @@ pub fn verify(
         let limit = rtol.unwrap_or_else(|| default_rtol(slot.dtype));
         let verdict = compare(slot, &array, &expected, limit)
             .map_err(|what| Error::Content { path: path.clone(), what })?;
-        same &= verdict.is_none();
+        same &= verdict.same;
         if json {
-            outputs.push(json!({ "name": slot.name, "expect": path, "same": verdict.is_none(), "difference": verdict }));
+            outputs.push(
+                json!({ "name": slot.name, "expect": path, "same": verdict.same, "text": verdict.text }),
+            );
         } else {
-            println!("{}: {}", slot.describe(), verdict.as_deref().unwrap_or("as expected"));
+            println!("{}: {}", slot.describe(), verdict.text);
         }
     }
     if json {
@@ -60,51 +62,63 @@ fn default_rtol(dtype: DType) -> f64 {
     }
 }
 
-/// How an output differs from what is expected; `None` when it does not. The error says why they cannot be compared.
-fn compare(slot: &Slot, got: &Npy, expected: &Npy, rtol: f64) -> std::result::Result<Option<String>, String> {
+/// How an output compares with what is expected.
+struct Verdict {
+    same: bool,
+    text: String,
+}
+
+/// The error says why the two cannot be compared.
+fn compare(slot: &Slot, got: &Npy, expected: &Npy, rtol: f64) -> std::result::Result<Verdict, String> {
     if got.shape != expected.shape {
-        return Err(format!("output {} and an expected shape of {:?}", slot.describe(), expected.shape));
+        return Err(format!(
+            "output {} has another shape than the expected {:?}",
+            slot.describe(),
+            expected.shape
+        ));
     }
-    if !slot.dtype.is_float() {
-        // Also refuses another type.
-        slot.to_device(expected).map_err(|error| error.replacen("input", "output", 1))?;
-        let differing: Vec<_> = differences(&values(slot.dtype, got), &values(slot.dtype, expected));
-        return Ok(differing.first().map(|(at, a, b)| {
-            format!("{} elements differ; element {at} is {a} and {b} is expected", differing.len())
-        }));
-    }
-    if expected.kind != "f8" {
+    if !(slot.dtype.is_float() && expected.kind == "f8") {
+        // Refuses an array of another type.
         slot.to_device(expected).map_err(|error| error.replacen("input", "output", 1))?;
     }
     let (got, expected) = (values(slot.dtype, got), values(slot.dtype, expected));
+    Ok(if slot.dtype.is_float() { near(&got, &expected, rtol) } else { equal(&got, &expected) })
+}
+
+fn equal(got: &[f64], expected: &[f64]) -> Verdict {
+    let pairs = || got.iter().zip(expected).enumerate().filter(|(_, (a, b))| a != b);
+    let text = match pairs().next() {
+        None => "equal".into(),
+        Some((at, (a, b))) => {
+            format!("{} elements differ; element {at} is {a} and {b} is expected", pairs().count())
+        }
+    };
+    Verdict { same: pairs().next().is_none(), text }
+}
+
+fn near(got: &[f64], expected: &[f64], rtol: f64) -> Verdict {
     let largest =
         expected.iter().filter(|value| value.is_finite()).fold(0f64, |most, value| most.max(value.abs()));
-    let limit = rtol * largest;
     let mut worst = (0, 0.0);
-    for (at, (a, b)) in got.iter().zip(&expected).enumerate() {
+    for (at, (a, b)) in got.iter().zip(expected).enumerate() {
         if a == b || (a.is_nan() && b.is_nan()) {
             continue;
         }
         let error = (a - b).abs();
         if !error.is_finite() {
-            return Ok(Some(format!("element {at} is {a} and {b} is expected")));
+            return Verdict { same: false, text: format!("element {at} is {a} and {b} is expected") };
         }
         if error > worst.1 {
             worst = (at, error);
         }
     }
-    Ok((worst.1 > limit).then(|| {
-        format!(
-            "element {} is {} and {} is expected: off by {:.3e}, and {rtol:e} of the largest magnitude {largest} is allowed",
-            worst.0, got[worst.0], expected[worst.0], worst.1
-        )
-    }))
-}
-
-/// Unequal elements with their positions.
-fn differences(got: &[f64], expected: &[f64]) -> Vec<(usize, f64, f64)> {
-    let pairs = got.iter().zip(expected).enumerate();
-    pairs.filter(|(_, (a, b))| a != b).map(|(at, (a, b))| (at, *a, *b)).collect()
+    let (at, error) = worst;
+    let (same, words) = match error <= rtol * largest {
+        true => (true, "near enough".into()),
+        false => (false, format!("element {at} is {} and {} is expected", got[at], expected[at])),
+    };
+    let text = format!("{words}: off by {error:.2e} at most, with {rtol:e} of {largest:.4} allowed");
+    Verdict { same, text }
 }
 
 #[cfg(test)]
@@ -127,22 +141,26 @@ mod tests {
 
     #[test]
     fn floats_may_differ_by_a_fraction_of_the_largest() {
-        let differs = |got, expected| compare(&slot(DType::Fp32), &floats(got), &expected, 1e-3).unwrap();
-        assert_eq!(differs([0.05, 100.0], doubles([0.0, 100.0])), None);
-        assert!(differs([0.2, 100.0], doubles([0.0, 100.0])).unwrap().starts_with("element 0 is 0.2"));
-        assert_eq!(differs([f32::NAN, f32::INFINITY], doubles([f64::NAN, f64::INFINITY])), None);
-        assert!(differs([f32::NAN, 1.0], doubles([1.0, 1.0])).is_some());
-        assert!(differs([f32::INFINITY, 1.0], doubles([1.0, 1.0])).is_some());
-        assert_eq!(differs([1.0, 2.0], floats([1.0, 2.0])), None);
+        let verdict = |got, expected| compare(&slot(DType::Fp32), &floats(got), &expected, 1e-3).unwrap();
+        let same = |got, expected| verdict(got, expected).same;
+        assert!(same([0.05, 100.0], doubles([0.0, 100.0])));
+        assert!(!same([0.2, 100.0], doubles([0.0, 100.0])));
+        assert!(verdict([0.2, 100.0], doubles([0.0, 100.0])).text.starts_with("element 0 is 0.2"));
+        assert!(same([f32::NAN, f32::INFINITY], doubles([f64::NAN, f64::INFINITY])));
+        assert!(!same([f32::NAN, 1.0], doubles([1.0, 1.0])));
+        assert!(!same([f32::INFINITY, 1.0], doubles([1.0, 1.0])));
+        assert!(same([0.0, -0.0], doubles([0.0, 0.0])));
+        assert!(same([1.0, 2.0], floats([1.0, 2.0])));
     }
 
     #[test]
     fn integers_must_be_equal_and_of_one_type() {
         let bytes = |values: [u8; 2]| Npy { kind: "i1".into(), shape: vec![2], data: values.into() };
         let slot = slot(DType::Int8);
-        assert_eq!(compare(&slot, &bytes([1, 2]), &bytes([1, 2]), 1.0).unwrap(), None);
-        let text = compare(&slot, &bytes([1, 2]), &bytes([1, 255]), 1.0).unwrap().unwrap();
-        assert_eq!(text, "1 elements differ; element 1 is 2 and -1 is expected");
+        assert!(compare(&slot, &bytes([1, 2]), &bytes([1, 2]), 1.0).unwrap().same);
+        let verdict = compare(&slot, &bytes([1, 2]), &bytes([1, 255]), 1.0).unwrap();
+        assert!(!verdict.same);
+        assert_eq!(verdict.text, "1 elements differ; element 1 is 2 and -1 is expected");
         assert!(compare(&slot, &bytes([1, 2]), &doubles([1.0, 2.0]), 1.0).is_err());
     }
 }
