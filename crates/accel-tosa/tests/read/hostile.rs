@@ -169,18 +169,6 @@ fn offsets_that_share_a_target_do_not_multiply_the_work() {
 }
 
 #[test]
-fn tables_cannot_contain_themselves() {
-    // The schema has no recursion, so the deepest file is a graph's; an attribute that points back to the operator
-    // is read as that attribute's table and nothing more.
-    let file = sample();
-    for at in (0..file.len() - 3).step_by(4) {
-        let mut file = file.clone();
-        file[at..at + 4].copy_from_slice(&0u32.to_le_bytes());
-        let _ = read(file);
-    }
-}
-
-#[test]
 fn many_names_are_read_in_linear_time() {
     let mut w = Writer::new();
     w.input("x0", DType::Fp32, &[1]);

@@ -4,3 +4,4 @@ mod common;
 mod hostile;
 mod rules;
 mod structure;
+mod table;

@@ -1,0 +1,169 @@
+//! The operator table: every row of types is accepted, and rows are what decides.
+
+use accel_tosa::operators::{OperandKind, OperandType, OperatorInfo, ProfileNeed, TOSA_1_1, TypeRow};
+use accel_tosa::writer::{Attribute, Writer};
+use accel_tosa::{DType, operators, read};
+
+use crate::common::accepted;
+
+/// The smallest graph around an operator: its attribute, the shapes of its tensors, of its result, and its shape
+/// operands.
+type Smallest = (Attribute, Vec<Vec<i32>>, Vec<i32>, Vec<Vec<i64>>);
+
+fn smallest(info: &OperatorInfo, row: &TypeRow) -> Smallest {
+    let accumulator = info.column("accumulator").map_or(DType::Fp32, |column| row.types[column]);
+    let axis = Attribute::Axis { axis: 0, nan_mode: 1 };
+    let image = vec![1, 2, 2, 1];
+    let one = vec![1];
+    let pool = |last| Attribute::Pool { kernel: vec![1, 1], stride: vec![1, 1], pad: vec![0; 4], last };
+    let conv = || Attribute::Conv {
+        pad: vec![0; 4],
+        stride: vec![1, 1],
+        dilation: vec![1, 1],
+        acc_type: accumulator,
+    };
+    let rows = vec![1, 2];
+    match info.name {
+        "CONV2D" | "DEPTHWISE_CONV2D" => {
+            (conv(), vec![image.clone(), vec![1; 4], one.clone(), one.clone(), one], image, vec![])
+        }
+        "MATMUL" => {
+            let matrix = vec![1, 2, 2];
+            (Attribute::None, vec![matrix.clone(), matrix.clone(), one.clone(), one], matrix, vec![])
+        }
+        "AVG_POOL2D" => (pool(accumulator.code()), vec![image.clone(), one.clone(), one], image, vec![]),
+        "MAX_POOL2D" => (pool(1), vec![image.clone()], image, vec![]),
+        "RESIZE" => {
+            let mode = if row.types[0] == row.types[1] { 1 } else { 2 };
+            let operands = vec![vec![1; 4], vec![0; 2], vec![0; 2]];
+            (Attribute::Mode(mode), vec![image.clone()], image, operands)
+        }
+        "ARGMAX" => (axis, vec![rows], vec![2], vec![]),
+        "CONCAT" | "REVERSE" => (axis, vec![rows.clone()], rows, vec![]),
+        name if name.starts_with("REDUCE_") => (axis, vec![rows.clone()], rows, vec![]),
+        "GATHER" => (Attribute::None, vec![vec![1, 2, 3], vec![1, 2]], vec![1, 2, 3], vec![]),
+        "SCATTER" => (Attribute::None, vec![vec![1, 2, 3], vec![1, 2], vec![1, 2, 3]], vec![1, 2, 3], vec![]),
+        "TABLE" => {
+            let entries = if row.types[0] == DType::Int8 { 256 } else { 513 };
+            (Attribute::None, vec![rows.clone(), vec![entries]], rows, vec![])
+        }
+        "CLAMP" => {
+            let bound = vec![0; row.types[0].bytes().unwrap_or(1)];
+            let clamp = Attribute::Clamp { min: bound.clone(), max: bound, nan_mode: 1 };
+            (clamp, vec![rows.clone()], rows, vec![])
+        }
+        "RESCALE" => {
+            let attribute = Attribute::Rescale {
+                scale32: false,
+                rounding: 1,
+                per_channel: false,
+                input_unsigned: false,
+                output_unsigned: false,
+            };
+            (attribute, vec![rows.clone(), one.clone(), one.clone(), one.clone(), one], rows, vec![])
+        }
+        "PAD" => (Attribute::None, vec![rows.clone(), one], rows, vec![vec![0; 4]]),
+        "RESHAPE" => (Attribute::None, vec![rows.clone()], rows, vec![vec![1, 2]]),
+        "SLICE" => (Attribute::None, vec![rows.clone()], rows, vec![vec![0, 0], vec![1, 2]]),
+        "TILE" => (Attribute::None, vec![rows.clone()], rows, vec![vec![1, 1]]),
+        "TRANSPOSE" => (Attribute::Transpose(vec![0, 1]), vec![rows.clone()], rows, vec![]),
+        "MAXIMUM" | "MINIMUM" => (Attribute::Mode(1), vec![rows.clone(), rows.clone()], rows, vec![]),
+        "ARITHMETIC_RIGHT_SHIFT" => (Attribute::Round(false), vec![rows.clone(), rows.clone()], rows, vec![]),
+        "MUL" => (Attribute::None, vec![rows.clone(), rows.clone(), one], rows, vec![]),
+        "NEGATE" => (Attribute::None, vec![rows.clone(), one.clone(), one], rows, vec![]),
+        _ => (Attribute::None, vec![rows.clone(); info.inputs.len()], rows, vec![]),
+    }
+}
+
+/// A graph of one operator whose types are those of the row.
+fn graph(info: &OperatorInfo, row: &TypeRow) -> Writer {
+    let mut w = Writer::new();
+    if row.extension == Some(TOSA_1_1) {
+        w.version = [1, 1, 0];
+    }
+    let (attribute, shapes, output, dims) = smallest(info, row);
+    let (mut shapes, mut dims) = (shapes.into_iter(), dims.into_iter());
+    let mut names = Vec::new();
+    let dtype = |of: OperandType| match of {
+        OperandType::Column(column) => row.types[column],
+        OperandType::Fixed(dtype) => dtype,
+        // RESCALE's multiplier, without scale32.
+        OperandType::Checked => DType::Int16,
+    };
+    for operand in info.inputs {
+        let name = operand.name;
+        names.push(name);
+        if operand.kind == OperandKind::Shape {
+            w.shape(name, &dims.next().expect("a shape operand for each"));
+            continue;
+        }
+        let (dtype, shape) = (dtype(operand.dtype), shapes.next().expect("a shape for each tensor"));
+        if operand.kind == OperandKind::Data {
+            w.input(name, dtype, &shape);
+            continue;
+        }
+        let elements = shape.iter().product::<i32>() as usize;
+        // 2 is a zero for nobody but a right shift for RESCALE.
+        let byte = if (info.name, name) == ("RESCALE", "shift") { 2 } else { 0 };
+        w.constant(name, dtype, &shape, &vec![byte; elements * dtype.bytes().unwrap_or(1)]);
+    }
+    if info.name == "CONST" {
+        let bytes = [0; 16];
+        w.constant("y", dtype(info.output), &output, &bytes);
+    } else {
+        w.op(info.name, attribute, &names, "y", dtype(info.output), &output);
+    }
+    w.output("y");
+    w
+}
+
+#[test]
+fn every_row_of_types_is_accepted_and_gives_its_profile() {
+    let mut rows = 0;
+    for info in operators() {
+        for row in info.rows {
+            let graph = accepted(&graph(info, row));
+            // CONSTs of operands may be of a type that either profile has, so only the row decides.
+            assert_eq!(graph.profile.float, row.profile == ProfileNeed::Float, "{} {row:?}", info.name);
+            if row.profile == ProfileNeed::Int {
+                assert!(graph.profile.integer, "{} {row:?}", info.name);
+            }
+            rows += 1;
+        }
+    }
+    assert!(rows > 300, "only {rows} rows");
+}
+
+#[test]
+fn types_outside_the_rows_are_refused() {
+    for info in operators().iter().filter(|info| !info.rows.is_empty() && !info.inputs.is_empty()) {
+        for code in 1..=12 {
+            let first = DType::from_code(code).expect("the codes of TOSA 1.0");
+            if first == DType::Shape || info.name == "SELECT" {
+                continue;
+            }
+            let mut w = graph(info, &info.rows[0]);
+            w.version = [1, 0, 0];
+            w.tensors[0].dtype = code;
+            let column = |dtype: OperandType, row: &TypeRow| match dtype {
+                OperandType::Column(column) => row.types[column],
+                OperandType::Fixed(dtype) => dtype,
+                OperandType::Checked => DType::Int16,
+            };
+            // Every other tensor keeps its type, so some row must have the new one beside the old ones.
+            let fits = info.rows.iter().any(|row| {
+                row.extension != Some(TOSA_1_1)
+                    && row.types[0] == first
+                    && info
+                        .inputs
+                        .iter()
+                        .skip(1)
+                        .filter(|o| o.kind != OperandKind::Shape)
+                        .all(|operand| column(operand.dtype, row) == column(operand.dtype, &info.rows[0]))
+                    && column(info.output, row) == column(info.output, &info.rows[0])
+            });
+            let result = read(w.finish());
+            assert!(fits || result.is_err(), "{} takes {first}", info.name);
+        }
+    }
+}
