@@ -69,7 +69,7 @@ impl VulkanBackend {
             class: class.code(),
             domains: vec![MemoryDomain::Host, MemoryDomain::Device, MemoryDomain::Shared],
             max_buffer_bytes: caps.max_allocation_bytes.min(options.memory_limit_bytes.unwrap_or(u64::MAX)),
-            operators_json: operators_json(),
+            operators_json: accel_kernels::operators_json(),
         };
         Ok(Self { selector, options, info, engine: Mutex::new(engine) })
     }
@@ -81,11 +81,6 @@ impl VulkanBackend {
     fn engine(&self) -> Arc<Engine> {
         Arc::clone(&self.slot())
     }
-}
-
-/// The table of operators and types, empty until the lowering generates it.
-fn operators_json() -> String {
-    "[]".into()
 }
 
 /// The wire's word for a failure; what a guest cannot act on goes to the log.
