@@ -7,8 +7,10 @@ use crate::Result;
 /// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
-    pub(crate) queue: usize,
-    pub(crate) id: u64,
+    /// Command queue that carries it.
+    pub queue: usize,
+    /// The transport's name for it, unique in its queue.
+    pub id: u64,
 }
 
 /// Carries frames to a device over one or more command virtqueues. All methods may be called from several

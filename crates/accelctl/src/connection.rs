@@ -15,6 +15,8 @@ const DAEMON: &str = "vhost-device-accel";
 const START: Duration = Duration::from_secs(60);
 /// Time for a daemon to end by itself after its guest left, and to save its pipeline cache.
 const END: Duration = Duration::from_secs(5);
+/// Lines of a dead daemon's log that are shown.
+const LINES: usize = 10;
 const STEP: Duration = Duration::from_millis(10);
 
 /// A device that answers.
@@ -44,7 +46,7 @@ impl Connection {
         &self.client
     }
 
-    /// What a private daemon said before it died; makes a dead connection's error tell why.
+    /// Makes the error of a dead connection tell what the private daemon said before it died.
     pub fn explain(&mut self, error: Error) -> Error {
         match (&error, &mut self.daemon) {
             (Error::Device(accel_guest::Error::Gone), Some(daemon)) => daemon.died(),
@@ -133,8 +135,12 @@ impl Daemon {
         Error::Daemon { what, said: self.said() }
     }
 
+    /// The end of its standard error.
     fn said(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default().trim_end().into()
+        let text = std::fs::read(self.folder.path().join("stderr")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
     }
 }
 
