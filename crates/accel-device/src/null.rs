@@ -34,9 +34,36 @@ pub struct NullBackend {
     worker: Arc<Worker>,
     /// What the next allocation, transfer, queue or submission fails with.
     fails_next: Mutex<Option<Status>>,
-    loads_held: Mutex<bool>,
-    loads_changed: Condvar,
+    loads: Gate,
+    reads: Gate,
     refuses_cancel: AtomicBool,
+}
+
+/// Where calls wait while a test holds them.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    held: bool,
+    waiting: usize,
+}
+
+impl Gate {
+    fn set_held(&self, held: bool) {
+        lock(&self.state).held = held;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut state = lock(&self.state);
+        state.waiting += 1;
+        let held = self.changed.wait_while(state, |state| state.held);
+        held.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+    }
 }
 
 /// Bytes in host memory.
@@ -81,8 +108,8 @@ impl NullBackend {
             },
             worker: Worker::start(),
             fails_next: Mutex::default(),
-            loads_held: Mutex::default(),
-            loads_changed: Condvar::new(),
+            loads: Gate::default(),
+            reads: Gate::default(),
             refuses_cancel: AtomicBool::new(false),
         })
     }
@@ -99,8 +126,17 @@ impl NullBackend {
 
     /// Keeps loads from returning, or lets them.
     pub fn hold_loads(&self, held: bool) {
-        *lock(&self.loads_held) = held;
-        self.loads_changed.notify_all();
+        self.loads.set_held(held);
+    }
+
+    /// Keeps reads of buffers from returning, or lets them.
+    pub fn hold_reads(&self, held: bool) {
+        self.reads.set_held(held);
+    }
+
+    /// Reads that are kept from returning now.
+    pub fn reads_waiting(&self) -> usize {
+        lock(&self.reads.state).waiting
     }
 
     /// Whether cancellation always loses.
@@ -163,6 +199,7 @@ impl Backend for NullBackend {
     }
 
     fn read(&self, buffer: &NullBuffer, offset: u64, data: &mut [u8]) -> Result<(), Status> {
+        self.reads.pass();
         self.may_fail()?;
         let offset = offset as usize;
         let bytes = lock(&buffer.0);
@@ -171,8 +208,7 @@ impl Backend for NullBackend {
     }
 
     fn load(&self, source: ProgramSource<'_>) -> Result<NullProgram, LoadError> {
-        let held = lock(&self.loads_held);
-        drop(self.loads_changed.wait_while(held, |held| *held).unwrap_or_else(PoisonError::into_inner));
+        self.loads.pass();
         if source.format != FORMAT {
             let message = format!("The null backend runs no programs of format {:#010x}.", source.format);
             return Err(LoadError { status: Status::Unsupported, class: 4, message });

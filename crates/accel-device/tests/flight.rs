@@ -65,6 +65,10 @@ fn work_of_one_queue_may_build_on_work_in_flight() {
     let other_queue = guest.queue(bench.context).unwrap();
     let elsewhere = Work { queue: other_queue, ..work };
     assert_eq!(guest.execute(&elsewhere).wait(), Err(Status::Busy), "no order between queues");
+    let mut spoiled = Work { queue: other_queue, ..bench.work() };
+    spoiled.bindings[0].buffer_id = bench.output.into();
+    spoiled.bindings[1].buffer_id = guest.buffer(bench.context, 16, ANY).unwrap().into();
+    assert_eq!(guest.execute(&spoiled).wait(), Err(Status::Busy), "it reads what another queue writes");
     let mut reader = Work { queue: other_queue, ..bench.work() };
     reader.bindings[1].buffer_id = guest.buffer(bench.context, 16, ANY).unwrap().into();
     let third = guest.execute(&reader);
@@ -138,6 +142,35 @@ fn bindings_are_checked_in_slot_order() {
     let fine = binding(0, plain, 16, Access::Read);
     assert_eq!(guest.submit(&work(fine, short)), Err(Status::InvalidArgument), "the backend's check");
     guest.on(Opcode::FreeBuffer, plain).expect("nothing was retained");
+    let wrong_slot = Work { bindings: vec![outside_slot(bench.output)], ..bench.work() };
+    assert_eq!(guest.submit(&wrong_slot), Err(Status::InvalidArgument));
+    let elsewhere = Work { queue: guest.queue(bench.context).unwrap(), ..bench.work() };
+    guest.execute(&elsewhere).wait().expect("refused work is not in anybody's way");
+}
+
+/// A binding that fits its buffer and no slot of the bench's program.
+fn outside_slot(buffer: u64) -> Binding {
+    binding(7, buffer, 16, Access::Write)
+}
+
+#[test]
+fn a_transfer_going_on_keeps_its_buffer() {
+    let bench = Bench::new();
+    let guest = &bench.guest;
+    guest.backend.hold_reads(true);
+    thread::scope(|scope| {
+        let reading = scope.spawn(|| guest.read(bench.input, 0, 16));
+        let patience = Instant::now() + PATIENCE;
+        while guest.backend.reads_waiting() == 0 {
+            assert!(Instant::now() < patience, "the read does not begin");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let (submitted, freed) = (guest.submit(&bench.work()), guest.on(Opcode::FreeBuffer, bench.input));
+        guest.backend.hold_reads(false);
+        assert_eq!((submitted, freed), (Err(Status::Busy), Err(Status::Busy)));
+        assert_eq!(reading.join().unwrap(), Ok(INPUT.to_vec()));
+    });
+    guest.execute(&bench.work()).wait().unwrap();
 }
 
 #[test]
