@@ -354,9 +354,11 @@ mod tests {
         let long = [bound(&a, 0, 0, 100, false), bound(&a, 1, 4, 4, false), bound(&a, 2, 50, 4, true)];
         assert!(overlaps(&long), "the long one is remembered");
     }
-    /// Opens a CPU implementation; `None` means skip.
+    /// Opens a CPU implementation, or else the best device; `None` means skip.
     fn open(options: EngineOptions) -> Option<VulkanBackend> {
-        match VulkanBackend::open(Selector::Cpu, EngineOptions { validation: true, ..options }) {
+        let options = EngineOptions { validation: true, ..options };
+        let opened = VulkanBackend::open(Selector::Cpu, options.clone());
+        match opened.or_else(|_| VulkanBackend::open(Selector::Best, options)) {
             Ok(backend) => Some(backend),
             Err(error) if std::env::var_os("ACCEL_REQUIRE_DEVICE").is_none_or(|v| v != "1") => {
                 println!("skipped: {error}");

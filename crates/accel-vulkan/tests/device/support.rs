@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use accel_kernels::{Dispatch, PipelineSpec, Place, Plan, Region, Slot};
+use accel_kernels::{DeviceKind, Dispatch, PipelineSpec, Place, Plan, Region, Slot};
 use accel_vulkan::{
     Buffer, Engine, EngineOptions, Finished, MemoryKind, OnFinish, Program, Selector, devices,
 };
@@ -34,16 +34,21 @@ impl Drop for Checked {
     }
 }
 
-/// Opens the device that `ACCEL_TEST_DEVICE` selects (a CPU implementation by default); `None` means skip.
+/// Opens the device that `ACCEL_TEST_DEVICE` selects, or else a CPU implementation, or else the best; `None`
+/// means skip.
 pub fn open_with(options: EngineOptions) -> Option<Checked> {
     let _ = env_logger::builder().is_test(true).try_init();
-    let wanted = std::env::var("ACCEL_TEST_DEVICE").unwrap_or_else(|_| "cpu".into());
-    let selector: Selector = wanted.parse().unwrap();
-    let present = devices().is_ok_and(|devices| devices.iter().any(|d| d.unsuitable.is_none()));
-    if !present && std::env::var_os("ACCEL_REQUIRE_DEVICE").is_none_or(|v| v != "1") {
+    let mut usable = devices().unwrap_or_default();
+    usable.retain(|device| device.unsuitable.is_none());
+    if usable.is_empty() && std::env::var_os("ACCEL_REQUIRE_DEVICE").is_none_or(|v| v != "1") {
         println!("skipped: there is no Vulkan device");
         return None;
     }
+    let selector = match std::env::var("ACCEL_TEST_DEVICE") {
+        Ok(wanted) => wanted.parse().unwrap(),
+        Err(_) if usable.iter().any(|device| device.kind == DeviceKind::Cpu) => Selector::Cpu,
+        Err(_) => Selector::Best,
+    };
     Some(Checked(Engine::open(&selector, &EngineOptions { validation: true, ..options }).unwrap()))
 }
 

@@ -1,0 +1,93 @@
+//! Runs graphs made with the writer on the first device, with guards around every output.
+
+use std::sync::{Arc, OnceLock, mpsc};
+
+use accel_tosa::writer::Writer;
+use accel_vulkan::{Engine, EngineOptions, Finished, MemoryKind, Outcome};
+
+const GUARD: u8 = 0xa5;
+
+/// The device, or `None` with a note where there is none and `ACCEL_REQUIRE_DEVICE` is not 1.
+fn engine() -> Option<Arc<Engine>> {
+    static ENGINE: OnceLock<Option<Arc<Engine>>> = OnceLock::new();
+    ENGINE
+        .get_or_init(|| {
+            let selector = std::env::var("ACCEL_DEVICE").unwrap_or_default().parse().unwrap();
+            match Engine::open(&selector, &EngineOptions { validation: true, ..EngineOptions::default() }) {
+                Ok(engine) => Some(engine),
+                Err(error) if std::env::var("ACCEL_REQUIRE_DEVICE").as_deref() != Ok("1") => {
+                    eprintln!("skipped: {error}");
+                    None
+                }
+                Err(error) => panic!("a device is required: {error}"),
+            }
+        })
+        .clone()
+}
+
+/// The outputs of the graph for these inputs; `None` without a device. Each binding starts at an address that is a multiple
+/// of 4 alone, and the bytes around each output must stay as they were.
+pub fn run(writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
+    let engine = engine()?;
+    let graph = accel_tosa::read(writer.finish()).unwrap();
+    let plan = accel_kernels::lower(&graph, engine.caps()).unwrap();
+    let program = Arc::new(engine.load(plan).unwrap());
+    let offset = 20;
+    let bind = |data: &[u8]| {
+        let buffer = Arc::new(engine.allocate(offset + data.len() as u64 + 64, MemoryKind::Device).unwrap());
+        buffer.write(0, &vec![GUARD; buffer.bytes() as usize]).unwrap();
+        buffer.write(offset, data).unwrap();
+        (buffer, offset)
+    };
+    assert_eq!(program.inputs().len(), inputs.len());
+    let inputs: Vec<_> = inputs.iter().map(|data| bind(data)).collect();
+    let outputs: Vec<_> =
+        program.outputs().iter().map(|slot| bind(&vec![GUARD; slot.bytes as usize])).collect();
+    let queue = engine.create_queue().unwrap();
+    let (send, receive) = mpsc::channel();
+    let finish = Box::new(move |finished: Finished| send.send(finished).unwrap());
+    queue.submit(&program, &inputs, &outputs, None, finish).unwrap();
+    assert_eq!(receive.recv().unwrap().outcome, Outcome::Complete);
+    let results = program.outputs().iter().zip(&outputs).map(|(slot, (buffer, _))| {
+        let mut bytes = vec![0; buffer.bytes() as usize];
+        buffer.read(0, &mut bytes).unwrap();
+        let end = (offset + slot.bytes) as usize;
+        let guards = bytes[..offset as usize].iter().chain(&bytes[end..]);
+        assert!(guards.copied().all(|byte| byte == GUARD), "bytes around {} were written", slot.name);
+        bytes[offset as usize..end].to_vec()
+    });
+    let results = results.collect();
+    assert_eq!(engine.validation_errors().unwrap_or_default(), Vec::<String>::new());
+    Some(results)
+}
+
+/// Little-endian bytes of a list of numbers.
+#[macro_export]
+macro_rules! bytes {
+    ($values:expr) => {
+        $values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()
+    };
+}
+
+/// Numbers from little-endian bytes.
+#[macro_export]
+macro_rules! numbers {
+    ($type:ty, $bytes:expr) => {
+        $bytes
+            .chunks_exact(size_of::<$type>())
+            .map(|chunk| <$type>::from_le_bytes(chunk.try_into().unwrap()))
+            .collect::<Vec<$type>>()
+    };
+}
+
+/// A sequence without a short period, the same in every run.
+pub fn noise(seed: u32, count: usize) -> Vec<u32> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.wrapping_mul(0x9e37_79b1)
+    };
+    (0..count).map(|_| next()).collect()
+}
