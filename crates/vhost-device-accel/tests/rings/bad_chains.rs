@@ -146,11 +146,11 @@ fn indirect_tables() {
 /// Breaks queue 0 and expects that it is left alone from then on, without anyone spinning or dying: the
 /// other queue works, and so does this one after a reboot.
 #[track_caller]
-fn given_up(break_ring: impl FnOnce(&mut Guest)) {
+fn given_up(break_ring: impl FnOnce(&mut Guest, &Stub)) {
     let daemon = Daemon::one();
     let mut guest = Guest::boot(&daemon);
     guest.round_trip(0, &[ECHO; 16], 16);
-    break_ring(&mut guest);
+    break_ring(&mut guest, daemon.stub());
     // The other queue's answer, twice, gives the first one time to go wrong.
     assert_eq!(guest.round_trip(1, &[ECHO; 16], 16), [ECHO; 16]);
     let before = (guest.used_index(0), cpu_milliseconds());
@@ -173,24 +173,30 @@ fn cpu_milliseconds() -> u64 {
 
 #[test]
 fn available_index_far_ahead() {
-    given_up(|guest| guest.set_avail_index(0, RING + 2));
+    given_up(|guest, _| guest.set_avail_index(0, RING + 2));
 }
 
 #[test]
 fn available_index_behind() {
-    given_up(|guest| guest.set_avail_index(0, 0));
+    given_up(|guest, _| guest.set_avail_index(0, 0));
 }
 
 #[test]
 fn head_outside_the_table() {
-    given_up(|guest| guest.push(0, RING));
+    given_up(|guest, _| guest.push(0, RING));
 }
 
 #[test]
 fn one_chain_made_available_again_and_again() {
-    given_up(|guest| {
-        for _ in 0..3 * RING {
+    given_up(|guest, stub| {
+        let held = || stub.seen.lock().unwrap().iter().filter(|seen| seen.bytes[0] == HOLD).count();
+        for count in 1..=usize::from(RING) {
             guest.send(0, 0, &[HOLD; 16], 16);
+            eventually(|| held() == count);
         }
+        guest.send(0, 0, &[HOLD; 16], 16);
+        guest.round_trip(1, &[ECHO; 16], 16);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_eq!(held(), usize::from(RING));
     });
 }
