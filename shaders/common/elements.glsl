@@ -21,18 +21,22 @@ uint half_bits(float x) {
 #if IN == F32
 #define IN_BYTES 4
 #define Acc float
+#define Acc4 vec4
 Acc load_in(uint64_t base, uint64_t at) { return PtrF32(base + at * 4).v; }
 #elif IN == F16
 #define IN_BYTES 2
 #define Acc float
+#define Acc4 vec4
 Acc load_in(uint64_t base, uint64_t at) { return float(PtrF16(base + at * 2).v); }
 #elif IN == BF16
 #define IN_BYTES 2
 #define Acc float
+#define Acc4 vec4
 Acc load_in(uint64_t base, uint64_t at) { return uintBitsToFloat(uint(PtrU16(base + at * 2).v) << 16); }
 #elif IN == I8
 #define IN_BYTES 1
 #define Acc int
+#define Acc4 ivec4
 Acc load_in(uint64_t base, uint64_t at) { return int(PtrI8(base + at).v); }
 #elif IN == I32
 #define IN_BYTES 4

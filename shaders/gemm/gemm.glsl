@@ -1,12 +1,9 @@
 // C[m][n] = sum over k of A[m][k] * B[k][n] + bias: what the kernels of MATMUL and CONV2D share. A variant
-// says how A is addressed: as a matrix (default) or as the windows of an image (IMAGE); and whether B
-// is stored [k][n] (default) or [n][k] (ROWS_OF_K, the layout of convolution weights).
+// says how A is addressed: as a matrix (default) or as the windows of an image (IMAGE).
 #if IN == F32 || IN == F16 || IN == BF16
 #define IS_FLOAT 1
-#define Acc4 vec4
 #else
 #define IS_FLOAT 0
-#define Acc4 ivec4
 #endif
 
 layout(push_constant, scalar) uniform Push {
@@ -23,6 +20,8 @@ layout(push_constant, scalar) uniform Push {
     uint bias_step; // 0: one bias for all, 1: one a column, 2: none
     int a_zp;
     int b_zp;
+    uint b_k; // elements of B from one k to the next
+    uint b_n; // and from one n to the next
 #if defined(IMAGE)
     uint in_h;
     uint in_w;
@@ -123,11 +122,7 @@ Acc load_a(Row row, Column column) {
 
 Acc load_b(uint batch, uint k, uint n, uint end) {
     if (k >= end || n >= p.n) return Acc(0);
-#if defined(ROWS_OF_K)
-    uint at = n * p.k + k;
-#else
-    uint at = (batch * p.k + k) * p.n + n;
-#endif
+    uint at = batch * p.k * p.n + k * p.b_k + n * p.b_n;
 #if IS_FLOAT
     return load_in(p.b, at);
 #else
@@ -137,22 +132,24 @@ Acc load_b(uint batch, uint k, uint n, uint end) {
 
 #include "gemm/bias.glsl"
 
-// Stores `count` sums of a row from column n on, n a multiple of 4.
+// Stores the first `count` sums from column n of a row on; n begins a word where the columns are even.
 void store_sums(uint row, uint n, uint count, Acc4 sums) {
     if (p.bias_step < 2) {
         for (uint j = 0; j < count; j++) sums[j] += load_bias(n + j);
     }
     uint at = row * p.n + n;
-#if OUT_BYTES == 2
-    if (count == 4 && p.n % 2 == 0) {
-        uint64_t word = p.dst + uint64_t(at) * 2;
-        PtrU32(word).v = out_bits(sums[0]) | out_bits(sums[1]) << 16;
-        PtrU32(word + 4).v = out_bits(sums[2]) | out_bits(sums[3]) << 16;
-        return;
-    }
+    [[unroll]] for (uint j = 0; j < 4; j += OUT_A_WORD) {
+        if (j >= count) break;
+#if OUT_A_WORD == 2
+        if (p.n % 2 == 0) {
+            PtrU32(p.dst + uint64_t(at + j) * 2).v = out_bits(sums[j]) | out_bits(sums[j + 1]) << 16;
+        } else {
+            store_element(p.dst, at + j, out_bits(sums[j]));
+            if (j + 1 < count) store_element(p.dst, at + j + 1, out_bits(sums[j + 1]));
+        }
+#else
+        store_element(p.dst, at + j, out_bits(sums[j]));
 #endif
-    [[unroll]] for (uint j = 0; j < 4; j++) {
-        if (j < count) store_element(p.dst, at + j, out_bits(sums[j]));
     }
 }
 

@@ -2,6 +2,8 @@
 // makes one word of the output.
 // variant f32 IN=F32 OUT=F32
 // variant f16 IN=F16 OUT=F16
+// variant f16f32 IN=F16 OUT=F32
+// variant bf16f32 IN=BF16 OUT=F32
 // variant bf16 IN=BF16 OUT=BF16
 // variant i8 IN=I8 OUT=I32
 #version 460

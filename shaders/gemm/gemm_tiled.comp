@@ -1,5 +1,5 @@
 // A tile of C a workgroup: slabs of A and B are staged in shared memory, and each invocation keeps
-// a block of sums in registers.
+// a block of sums in registers. ROWS_OF_K: B is stored [n][k], as convolution weights are, and staged along k.
 // variant matmul_f32 IN=F32 OUT=F32
 // variant matmul_f16 IN=F16 OUT=F16
 // variant matmul_f16f32 IN=F16 OUT=F32

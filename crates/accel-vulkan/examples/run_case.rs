@@ -1,8 +1,9 @@
-//! Runs conformance cases straight on an engine: `run_case [--repeat N] [--plan] DIR...`
+//! Runs conformance cases straight on an engine: `run_case [--repeat N] [--plan] [--discrete] DIR...`
 //!
 //! A case is a folder with `desc.json` (`tosa_file`, `ifm_file`, `ofm_file`), the graph and its inputs as `.npy`. The
 //! outputs are written beside them, and a line a case says how it went: `ran`, `refused` with the rule and the
-//! sentence, or `failed`. With `--repeat` the best device time of N runs is told; `--plan` prints the dispatches.
+//! sentence, or `failed`. With `--repeat` the best device time of N runs is told; `--plan` prints the dispatches;
+//! `--discrete` lowers as for a GPU of its own memory, whatever the device is, to test the kernels chosen there.
 
 use std::error::Error;
 use std::fs;
@@ -17,16 +18,18 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 struct Options {
     repeat: u32,
     plan: bool,
+    discrete: bool,
 }
 
 fn main() -> Result<()> {
     env_logger::init();
-    let mut options = Options { repeat: 1, plan: false };
+    let mut options = Options { repeat: 1, plan: false, discrete: false };
     let mut folders = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--repeat" => options.repeat = arguments.next().ok_or("--repeat needs a number")?.parse()?,
+            "--discrete" => options.discrete = true,
             "--plan" => options.plan = true,
             _ => folders.push(argument),
         }
@@ -57,7 +60,11 @@ fn run(engine: &Arc<Engine>, folder: &Path, options: &Options) -> Result<u64> {
     let artifact =
         fs::read(folder.join(description["tosa_file"].as_str().ok_or("desc.json names no tosa_file")?))?;
     let graph = accel_tosa::read(artifact)?;
-    let plan = accel_kernels::lower(&graph, engine.caps())?;
+    let mut caps = engine.caps().clone();
+    if options.discrete {
+        caps.kind = accel_kernels::DeviceKind::Discrete;
+    }
+    let plan = accel_kernels::lower(&graph, &caps)?;
     if options.plan {
         plan.dispatches.iter().for_each(|d| println!("  {}{}", if d.barrier { "| " } else { "  " }, d.label));
     }
@@ -125,7 +132,11 @@ fn write_npy(dtype: &str, shape: &[u32], data: &[u8]) -> Result<Vec<u8>> {
         "BF16" => "|V2",
         other => return Err(format!(".npy has no name for {other}").into()),
     };
-    let shape: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
+    // As NumPy writes tuples; the verifier reads no other form.
+    let shape = match shape {
+        [extent] => format!("{extent},"),
+        _ => shape.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    };
     let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({shape}), }}");
     let padded = (10 + header.len() + 1).next_multiple_of(64) - 10;
     header = format!("{header:<width$}\n", width = padded - 1);

@@ -3,15 +3,14 @@
 
 use accel_tosa::{ConvAttrs, DType, Node, Refusal};
 
-use super::gemm::{Product, Size};
+use super::gemm::{Addressing, Product, Size};
 use super::movers::magic;
 use crate::builder::Builder;
 
 pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ConvAttrs) -> Result<(), Refusal> {
     let (a, b, bias, output) = (node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0]);
     let graph = builder.graph;
-    let types = [graph.tensor(a).dtype, graph.tensor(output).dtype];
-    let suffix = conv_types(builder, node)?;
+    let types = conv_types(builder, node)?;
     let (&[images, in_h, in_w, in_c], &[_, kernel_h, kernel_w, _], &[_, out_h, out_w, n]) = (
         graph.tensor(a).shape.as_slice(),
         graph.tensor(b).shape.as_slice(),
@@ -37,7 +36,7 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ConvAttrs) -
         packed([c_shift, w_shift]),
     ];
     Product {
-        kernel: format!("{}_{suffix}", if pointwise { "pointwise" } else { "conv" }),
+        addressing: if pointwise { Addressing::RowsOfK } else { Addressing::Image(&image) },
         types,
         size,
         output,
@@ -45,7 +44,6 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ConvAttrs) -
         b,
         bias: Some(bias),
         zero_points: [attrs.input_zp, attrs.weight_zp],
-        params: if pointwise { &[] } else { &image },
     }
     .launch(builder)
 }

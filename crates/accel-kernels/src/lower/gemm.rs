@@ -1,7 +1,7 @@
 //! What MATMUL and CONV2D share: a matrix product `C[m][n] = sum of A[m][k] * B[k][n] + bias`, the geometry of
 //! its kernels and the choice among them.
 
-use accel_tosa::{DType, Refusal, TensorId};
+use accel_tosa::{Refusal, TensorId};
 
 use super::movers::word_groups;
 use crate::builder::{Builder, Groups, Launch};
@@ -96,10 +96,41 @@ pub(crate) struct Size {
     pub k: u32,
 }
 
+/// How the kernels find the elements of A and B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addressing<'a> {
+    /// A is `[m][k]`, B is `[k][n]`.
+    Matrix,
+    /// A is `[m][k]`, B is `[n][k]`.
+    RowsOfK,
+    /// A is the windows of an image, described by the words of `Push` in `gemm.glsl`; B is `[n][k]`.
+    Image(&'a [u32; 12]),
+}
+
+/// How a workgroup of `gemm_direct.comp` divides its part of C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Direct {
+    /// Invocations, along n.
+    pub lanes: u32,
+    /// Rows and columns of an invocation.
+    pub block: [u32; 2],
+    /// Lanes of a subgroup that share loads of A; 1 for none.
+    pub share: u32,
+}
+
+/// A kernel and its geometry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kernel {
+    /// `gemm_tiled.comp`.
+    Tiled(Geometry),
+    /// `gemm_direct.comp`.
+    Direct(Direct),
+}
+
 /// A kernel and how k is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
-    pub geometry: Geometry,
+    pub kernel: Kernel,
     /// Parts of k, summed by a second kernel when there are several.
     pub splits: u32,
     /// Depth of a part.
@@ -108,12 +139,19 @@ pub(crate) struct Choice {
     pub reason: &'static str,
 }
 
-/// Geometries from the largest tile down. The last runs on every Vulkan device.
+/// Geometries from the largest tile down. All run on every Vulkan device.
 const GEOMETRIES: [(Geometry, &str); 3] = [
     (Geometry { lanes: 256, lanes_n: 16, quads: [1, 1], slab: 16 }, "m and n fill a square tile"),
     (Geometry { lanes: 64, lanes_n: 16, quads: [1, 1], slab: 16 }, "few rows"),
     (Geometry { lanes: 64, lanes_n: 4, quads: [1, 1], slab: 16 }, "few columns"),
 ];
+
+/// Most rows and columns of an invocation of `gemm_direct.comp`.
+const DIRECT_BLOCK: [u32; 2] = [8, 4];
+/// k is split in multiples of this.
+const SLAB: u32 = 16;
+/// Shortest part of k that is worth a workgroup.
+const MIN_CHUNK: u32 = 128;
 
 /// Workgroups that fill a device of its kind.
 fn fill(caps: &DeviceCaps) -> u64 {
@@ -124,41 +162,65 @@ fn fill(caps: &DeviceCaps) -> u64 {
     }
 }
 
-/// Shortest part of k that is worth a workgroup.
-const MIN_CHUNK: u32 = 128;
-
-/// Chooses a geometry: the square tile unless m or n is so small that most of it would idle; k is split while the tiles
-/// do not fill the device.
-pub(crate) fn choose(caps: &DeviceCaps, size: Size) -> Result<Choice, GeometryError> {
+/// Chooses a kernel for a product whose output has `columns` elements a word. CPUs take the direct one always, GPUs
+/// for few rows; otherwise tiles are square unless n or m is so small that most of one would idle. k is split
+/// while the workgroups do not fill the device; not so for images, whose kernels walk through whole windows.
+pub(crate) fn choose(
+    caps: &DeviceCaps,
+    size: Size,
+    columns: u32,
+    image: bool,
+) -> Result<Choice, GeometryError> {
     let [square, flat, tall] = GEOMETRIES;
-    let preferred = match size {
-        Size { m: ..=16, .. } => flat,
-        Size { n: ..=16, .. } => tall,
-        _ => square,
-    };
-    let (geometry, reason) = match preferred.0.check(caps) {
-        Ok(geometry) => (geometry, preferred.1),
-        Err(GeometryError::Unavailable { .. }) => {
-            (flat.0.check(caps)?, "the preferred tile exceeds the device")
+    let rows = DIRECT_BLOCK[0].min(size.m.next_power_of_two());
+    let (kernel, reason) = if caps.kind == DeviceKind::Cpu {
+        let lanes = caps.subgroup_size.clamp(4, 16);
+        let share = if lanes == caps.subgroup_size { lanes } else { 1 };
+        let wide = size.n.div_ceil(lanes).next_power_of_two().clamp(columns, DIRECT_BLOCK[1]);
+        (
+            Kernel::Direct(Direct { lanes, block: [rows, wide], share }),
+            "a CPU gains nothing from shared memory",
+        )
+    } else if size.m <= DIRECT_BLOCK[0] && !image {
+        (
+            Kernel::Direct(Direct { lanes: 64, block: [rows, columns], share: 1 }),
+            "so few rows that B is read once",
+        )
+    } else {
+        let preferred = match size {
+            Size { m: ..=16, .. } => flat,
+            Size { n: ..=16, .. } => tall,
+            _ => square,
+        };
+        match preferred.0.check(caps) {
+            Ok(geometry) => (Kernel::Tiled(geometry), preferred.1),
+            Err(GeometryError::Unavailable { .. }) => {
+                (Kernel::Tiled(flat.0.check(caps)?), "the preferred tile exceeds the device")
+            }
+            Err(error) => return Err(error),
         }
-        Err(error) => return Err(error),
     };
-    let [rows, columns] = geometry.tile();
-    let tiles =
-        u64::from(size.batches) * u64::from(size.m.div_ceil(rows)) * u64::from(size.n.div_ceil(columns));
-    let wanted = (fill(caps) / tiles.max(1)).max(1) as u32;
-    let splits = wanted.min(size.k / MIN_CHUNK).max(1);
-    let chunk = size.k.div_ceil(splits).next_multiple_of(geometry.slab);
-    let splits = size.k.div_ceil(chunk);
-    Ok(Choice { geometry, splits, chunk, reason })
+    let wanted = (fill(caps) / workgroups(kernel, size).max(1)).max(1) as u32;
+    let splittable = !(image && matches!(kernel, Kernel::Direct(_)));
+    let splits = if splittable { wanted.min(size.k / MIN_CHUNK).max(1) } else { 1 };
+    let chunk = size.k.div_ceil(splits).next_multiple_of(SLAB);
+    Ok(Choice { kernel, splits: size.k.div_ceil(chunk), chunk, reason })
+}
+
+/// Workgroups of one part of k.
+fn workgroups(kernel: Kernel, size: Size) -> u64 {
+    let [rows, columns] = match kernel {
+        Kernel::Tiled(geometry) => geometry.tile(),
+        Kernel::Direct(Direct { lanes, block: [rows, columns], .. }) => [rows, lanes * columns],
+    };
+    u64::from(size.batches) * u64::from(size.m.div_ceil(rows)) * u64::from(size.n.div_ceil(columns))
 }
 
 /// A product to launch.
 pub(crate) struct Product<'a> {
-    /// Variant of `gemm_tiled.comp`.
-    pub kernel: String,
-    /// Element types of the operands and of the result.
-    pub types: [DType; 2],
+    pub addressing: Addressing<'a>,
+    /// Element types as the kernels' variants name them.
+    pub types: &'static str,
     pub size: Size,
     pub output: TensorId,
     pub a: TensorId,
@@ -166,62 +228,96 @@ pub(crate) struct Product<'a> {
     /// One element or one a column.
     pub bias: Option<TensorId>,
     pub zero_points: [i32; 2],
-    /// Words that the variant takes beyond those of every product.
-    pub params: &'a [u32],
 }
 
 impl Product<'_> {
     pub fn launch(self, builder: &mut Builder<'_>) -> Result<(), Refusal> {
         let Size { batches, m, n, k } = self.size;
-        let choice = choose(builder.caps, self.size)
-            .map_err(|error| builder.unsupported(format!("no geometry of {} fits: {error}", self.kernel)))?;
-        let Choice { geometry, splits, chunk, reason } = choice;
+        let element = builder.graph.tensor(self.output).dtype.bytes().unwrap_or(4);
+        let columns = (4 / element) as u32;
+        let image = matches!(self.addressing, Addressing::Image(_));
+        let choice = choose(builder.caps, self.size, columns, image)
+            .map_err(|error| builder.unsupported(format!("no geometry of its kernel fits: {error}")))?;
+        let Choice { kernel, splits, chunk, reason } = choice;
         let output = builder.tensor(self.output);
         let a = builder.tensor(self.a);
+        let (b, b_steps) = match self.addressing {
+            Addressing::Matrix => (builder.tensor(self.b), [n, 1]),
+            Addressing::RowsOfK | Addressing::Image(_) => match self.constant_columns(builder, kernel) {
+                Some(columns) => (builder.blob(columns), [n, 1]),
+                None => (builder.tensor(self.b), [1, k]),
+            },
+        };
         // Without a bias the address is that of A and is not used.
         let bias = self.bias.map_or(a, |id| builder.tensor(id));
         let bias_step = self.bias.map_or(2, |id| u32::from(builder.graph.tensor(id).elements() > 1));
         let count = u64::from(batches) * u64::from(m) * u64::from(n);
         let target = if splits > 1 { builder.scratch(count * u64::from(splits) * 4) } else { output };
         let [a_zp, b_zp] = self.zero_points.map(|zero_point| zero_point as u32);
-        let mut params = vec![m, n, k, batches, splits, chunk, bias_step, a_zp, b_zp];
-        params.extend(self.params);
-        let [rows, columns] = geometry.tile();
-        let tiles = u64::from(m.div_ceil(rows)) * u64::from(n.div_ceil(columns));
+        let mut params = vec![m, n, k, batches, splits, chunk, bias_step, a_zp, b_zp, b_steps[0], b_steps[1]];
+        if let Addressing::Image(words) = self.addressing {
+            params.extend(words);
+        }
+        let detail = format!("{m}x{n}x{k} in {splits} ({reason})");
+        let (module, constants, detail) = match kernel {
+            Kernel::Tiled(Geometry { lanes, lanes_n, quads: [quads_m, quads_n], slab }) => {
+                let addressing = match self.addressing {
+                    Addressing::Matrix => "matmul",
+                    Addressing::RowsOfK => "pointwise",
+                    Addressing::Image(_) => "conv",
+                };
+                let [rows, columns] = [4 * quads_m * lanes / lanes_n, 4 * quads_n * lanes_n];
+                (
+                    format!("gemm_tiled.{addressing}_{}", self.types),
+                    vec![(0, lanes), (1, lanes_n), (2, quads_m), (3, quads_n), (4, slab)],
+                    format!("{rows}x{columns}x{slab} of {detail}"),
+                )
+            }
+            Kernel::Direct(Direct { lanes, block: [rows, columns], share }) => (
+                format!("gemm_direct.{}_{}", if image { "image" } else { "plain" }, self.types),
+                vec![(0, lanes), (1, rows), (2, columns), (3, share)],
+                format!("{rows}x{} of {detail}", lanes * columns),
+            ),
+        };
         builder.launch(&Launch {
-            module: &format!("gemm_tiled.{}", self.kernel),
-            constants: &[
-                (0, geometry.lanes),
-                (1, geometry.lanes_n),
-                (2, geometry.quads[0]),
-                (3, geometry.quads[1]),
-                (4, geometry.slab),
-            ],
+            module: &module,
+            constants: &constants,
             writes: &[target],
-            reads: &[a, builder.tensor(self.b), bias],
+            reads: &[a, b, bias],
             params: &params,
-            groups: Groups::Flat(tiles * u64::from(splits) * u64::from(batches)),
-            detail: &format!("{rows}x{columns}x{} of {m}x{n}x{k} in {splits} ({reason})", geometry.slab),
+            groups: Groups::Flat(workgroups(kernel, self.size) * u64::from(splits)),
+            detail: &detail,
         })?;
         if splits == 1 {
             return Ok(());
         }
-        let kernel = match self.types {
-            [DType::Int8, _] => "i8",
-            [_, DType::Fp16] => "f16",
-            [_, DType::Bf16] => "bf16",
-            _ => "f32",
-        };
-        let size = builder.graph.tensor(self.output).dtype.bytes().unwrap_or(4);
         builder.launch(&Launch {
-            module: &format!("gemm_reduce.{kernel}"),
+            module: &format!("gemm_reduce.{}", self.types),
             constants: &[],
             writes: &[output],
             reads: &[target, bias],
             params: &[count as u32, n, splits, bias_step],
-            groups: word_groups(count, size),
+            groups: word_groups(count, element),
             detail: &format!("{splits} parts of k"),
         })
+    }
+
+    /// B as `[k][n]`, so that lanes read it side by side, where the kernel wants that and B is a constant.
+    fn constant_columns(&self, builder: &Builder<'_>, kernel: Kernel) -> Option<Vec<u8>> {
+        if !matches!(kernel, Kernel::Direct(_)) {
+            return None;
+        }
+        let rows = builder.constant(self.b)?;
+        let size = builder.graph.tensor(self.b).dtype.bytes()?;
+        let (n, k) = (self.size.n as usize, self.size.k as usize);
+        let mut columns = vec![0; rows.len()];
+        for (i, row) in rows.chunks_exact(k * size).enumerate() {
+            for (j, element) in row.chunks_exact(size).enumerate() {
+                let at = (j * n + i) * size;
+                columns[at..at + size].copy_from_slice(element);
+            }
+        }
+        Some(columns)
     }
 }
 
@@ -259,7 +355,7 @@ mod tests {
             let caps = DeviceCaps { kind, ..DeviceCaps::baseline() };
             for k in [1, 15, 16, 127, 128, 1000, 4096, 16_384] {
                 for (m, n) in [(1, 1), (1, 4096), (49, 512), (4096, 4096)] {
-                    let choice = choose(&caps, Size { batches: 1, m, n, k }).unwrap();
+                    let choice = choose(&caps, Size { batches: 1, m, n, k }, 1, false).unwrap();
                     assert!(choice.splits * choice.chunk >= k && (choice.splits - 1) * choice.chunk < k);
                 }
             }

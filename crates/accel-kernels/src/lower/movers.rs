@@ -184,6 +184,9 @@ impl Gather {
         inner.start /= 2;
         inner.extent /= 2;
         outer.iter_mut().for_each(|dim| dim.stride /= 2);
+        if inner.size == 1 && !outer.is_empty() {
+            self.dims.pop();
+        }
         self.base /= 2;
         if let Beyond::Value(value) = &mut self.beyond {
             *value |= *value << (8 * self.size);
@@ -252,6 +255,8 @@ impl Gather {
             tiles *= dim.size;
             rank += 1;
         }
+        // A block must not be empty, even when nothing is read of it.
+        words.push(0);
         let slices = builder.words(&words);
         builder.launch(&Launch {
             module: &format!("transpose.e{}", self.size),
@@ -346,6 +351,18 @@ mod tests {
                 Dim { size: 16, start: -2, extent: 12, stride: 1 }
             ]
         );
+    }
+
+    #[test]
+    fn a_run_that_widens_to_one_element_is_no_dimension() {
+        let dims = vec![
+            Dim { size: 7, start: 0, extent: 7, stride: -4 },
+            Dim { size: 4, start: 0, extent: 4, stride: 1 },
+        ];
+        let mut gather = Gather { dims, base: 24, size: 1, beyond: Beyond::Never };
+        gather.simplify();
+        assert_eq!((gather.size, gather.base), (4, 6));
+        assert_eq!(gather.dims, [Dim { size: 7, start: 0, extent: 7, stride: -1 }]);
     }
 
     #[test]
