@@ -20,21 +20,26 @@ uvec4 load_scalar(uint64_t base, uint type, uint index) {
     return widen(type, uvec4(load_raw(base, type, index)));
 }
 
+// Whether four elements from `first` on can move in whole words; 32-bit elements move as one vector.
+bool moves_whole(uint64_t base, uint width, uint first, uint count) {
+    return count - first >= 4u && (width < 4u || (uint(base) & 15u) == 0u);
+}
+
 // Elements `first` to `first + 3`; `first` is a multiple of 4 and `base` of 4. Elements from `count` on repeat the last.
 uvec4 load_quad(uint64_t base, uint type, uint first, uint count) {
-    if (count - first < 4u) return load_gather(base, type, min(first + uvec4(0, 1, 2, 3), uvec4(count - 1u)));
     uint width = type_bytes(type);
+    if (!moves_whole(base, width, first, count)) {
+        return load_gather(base, type, min(first + uvec4(0, 1, 2, 3), uvec4(count - 1u)));
+    }
     uint64_t at = base + uint64_t(first) * width;
     uvec4 raw;
     if (width == 4u) {
-        if ((uint(base) & 15u) == 0u) raw = PtrU32x4(at).v;
-        else raw = uvec4(PtrU32(at).v, PtrU32(at + 4).v, PtrU32(at + 8).v, PtrU32(at + 12).v);
+        raw = PtrU32x4(at).v;
     } else if (width == 2u) {
         uint a = PtrU32(at).v, b = PtrU32(at + 4).v;
         raw = uvec4(a & 0xffffu, a >> 16, b & 0xffffu, b >> 16);
     } else {
-        uint a = PtrU32(at).v;
-        raw = uvec4(a & 0xffu, (a >> 8) & 0xffu, (a >> 16) & 0xffu, a >> 24);
+        raw = uvec4(PtrU32(at).v) >> uvec4(0, 8, 16, 24) & 0xffu;
     }
     return widen(type, raw);
 }
@@ -44,29 +49,22 @@ void store_quad(uint64_t base, uint type, uint first, uint count, uvec4 x) {
     uint width = type_bytes(type);
     uint64_t at = base + uint64_t(first) * width;
     uvec4 raw = narrow(type, x);
-    uint n = min(count - first, 4u);
-    if (n < 4u) {
-        for (uint i = 0u; i < n; i++) {
-            if (width == 4u) PtrU32(at + i * 4u).v = raw.x;
-            else if (width == 2u) PtrU16(at + i * 2u).v = uint16_t(raw.x);
-            else PtrU8(at + i).v = uint8_t(raw.x);
+    if (!moves_whole(base, width, first, count)) {
+        for (uint n = min(count - first, 4u); n > 0u; n--) {
+            if (width == 4u) PtrU32(at).v = raw.x;
+            else if (width == 2u) PtrU16(at).v = uint16_t(raw.x);
+            else PtrU8(at).v = uint8_t(raw.x);
             raw = raw.yzww;
+            at += width;
         }
     } else if (width == 4u) {
-        if ((uint(base) & 15u) == 0u) {
-            PtrU32x4(at).v = raw;
-        } else {
-            PtrU32(at).v = raw.x;
-            PtrU32(at + 4).v = raw.y;
-            PtrU32(at + 8).v = raw.z;
-            PtrU32(at + 12).v = raw.w;
-        }
+        PtrU32x4(at).v = raw;
     } else if (width == 2u) {
         raw &= 0xffffu;
         PtrU32(at).v = raw.x | (raw.y << 16);
         PtrU32(at + 4).v = raw.z | (raw.w << 16);
     } else {
-        raw &= 0xffu;
-        PtrU32(at).v = raw.x | (raw.y << 8) | (raw.z << 16) | (raw.w << 24);
+        raw = (raw & 0xffu) << uvec4(0, 8, 16, 24);
+        PtrU32(at).v = raw.x | raw.y | raw.z | raw.w;
     }
 }

@@ -1,4 +1,7 @@
-// A chain of up to eight pointwise stages over up to six operands, four consecutive elements an invocation.
+// A chain of pointwise stages, four consecutive elements an invocation. Most chains are short, and the driver makes a pipeline
+// of the short kernel faster.
+// variant short STAGES=2 OPERANDS=3
+// variant long STAGES=8 OPERANDS=6
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
@@ -7,19 +10,23 @@ layout(local_size_x = 64) in;
 
 layout(constant_id = 0) const uint STAGE0 = 0u;
 layout(constant_id = 1) const uint STAGE1 = 0u;
+#if STAGES > 2
 layout(constant_id = 2) const uint STAGE2 = 0u;
 layout(constant_id = 3) const uint STAGE3 = 0u;
 layout(constant_id = 4) const uint STAGE4 = 0u;
 layout(constant_id = 5) const uint STAGE5 = 0u;
 layout(constant_id = 6) const uint STAGE6 = 0u;
 layout(constant_id = 7) const uint STAGE7 = 0u;
+#endif
 // Operands: bits 0-3 the element type, 4-7 how it is read.
 layout(constant_id = 8) const uint OPERAND0 = 0u;
 layout(constant_id = 9) const uint OPERAND1 = 0u;
 layout(constant_id = 10) const uint OPERAND2 = 0u;
+#if OPERANDS > 3
 layout(constant_id = 11) const uint OPERAND3 = 0u;
 layout(constant_id = 12) const uint OPERAND4 = 0u;
 layout(constant_id = 13) const uint OPERAND5 = 0u;
+#endif
 layout(constant_id = 14) const uint OUTPUT = 0u;
 
 const uint READ_SAME = 1u;    // shaped like the output
@@ -28,8 +35,8 @@ const uint READ_STRIDED = 3u; // broadcast; strides in the block
 
 layout(push_constant, scalar) uniform Push {
     uint64_t dst;
-    uint64_t operand[6];
-    uint64_t block; // rank, dimensions[6], strides[6][6] in elements; only read for READ_STRIDED
+    uint64_t operand[OPERANDS];
+    uint64_t block; // rank, dimensions[6], strides[OPERANDS][6] in elements; only read for READ_STRIDED
     uint count;
     uint immediate[15];
 } p;
@@ -62,10 +69,10 @@ uvec4 load_operand(uint word, uint k, uint first) {
     return uvec4(0u);
 }
 
-uvec4 operands[6];
+uvec4 operands[OPERANDS];
 
 uvec4 source(uint k, uvec4 chain) {
-    return k == SOURCE_CHAIN ? chain : operands[min(k, 5u)];
+    return k == SOURCE_CHAIN ? chain : operands[min(k, OPERANDS - 1u)];
 }
 
 uvec4 stage(uint word, uvec4 chain) {
@@ -79,8 +86,8 @@ uvec4 stage(uint word, uvec4 chain) {
     case S_SELECT: return mix(c, b, notEqual(a, uvec4(0u)));
     case S_RESCALE: return uvec4(rescale(ivec4(a), ivec4(b), ivec4(c), false, int(first), int(second), type));
     case S_RESCALE_DOUBLE: return uvec4(rescale(ivec4(a), ivec4(b), ivec4(c), true, int(first), int(second), type));
-    case S_TABLE8: return table8(p.operand[min(k, 5u)], ivec4(a));
-    case S_TABLE16: return table16(p.operand[min(k, 5u)], ivec4(a));
+    case S_TABLE8: return table8(p.operand[min(k, OPERANDS - 1u)], ivec4(a));
+    case S_TABLE16: return table16(p.operand[min(k, OPERANDS - 1u)], ivec4(a));
     }
     return convert_stage(code, a, type);
 }
@@ -92,17 +99,21 @@ void main() {
     operands[0] = load_operand(OPERAND0, 0, first);
     operands[1] = load_operand(OPERAND1, 1, first);
     operands[2] = load_operand(OPERAND2, 2, first);
+#if OPERANDS > 3
     operands[3] = load_operand(OPERAND3, 3, first);
     operands[4] = load_operand(OPERAND4, 4, first);
     operands[5] = load_operand(OPERAND5, 5, first);
+#endif
     uvec4 x = operands[0];
     x = stage(STAGE0, x);
     x = stage(STAGE1, x);
+#if STAGES > 2
     x = stage(STAGE2, x);
     x = stage(STAGE3, x);
     x = stage(STAGE4, x);
     x = stage(STAGE5, x);
     x = stage(STAGE6, x);
     x = stage(STAGE7, x);
+#endif
     store_quad(p.dst, OUTPUT, first, p.count, x);
 }

@@ -5,9 +5,16 @@ use accel_tosa::{DType, Refusal, TensorId};
 use crate::builder::{Builder, Groups, Launch, Value};
 use crate::stage::{Code, Element, Source, Stage};
 
-/// Limits of `shaders/pointwise/pointwise.comp`.
-const MAX_STAGES: usize = 8;
-const MAX_OPERANDS: usize = 6;
+/// A variant of `shaders/pointwise/pointwise.comp`.
+struct Variant {
+    module: &'static str,
+    stages: usize,
+    operands: usize,
+}
+
+const SHORT: Variant = Variant { module: "pointwise.short", stages: 2, operands: 3 };
+const LONG: Variant = Variant { module: "pointwise.long", stages: 8, operands: 6 };
+/// Immediates of either.
 const MAX_IMMEDIATES: usize = 15;
 /// Elements that a workgroup computes.
 const GROUP: u64 = 64 * 4;
@@ -63,8 +70,15 @@ impl Chain {
 
     /// Whether the kernel can run it.
     pub fn fits(&self) -> bool {
+        self.variant().is_some()
+    }
+
+    /// The smallest variant that can run it.
+    fn variant(&self) -> Option<Variant> {
         let immediates: usize = self.stages.iter().map(|s| s.immediates.len()).sum();
-        self.stages.len() <= MAX_STAGES && self.operands.len() <= MAX_OPERANDS && immediates <= MAX_IMMEDIATES
+        [SHORT, LONG].into_iter().find(|v| {
+            self.stages.len() <= v.stages && self.operands.len() <= v.operands && immediates <= MAX_IMMEDIATES
+        })
     }
 
     /// The source that gives `tensor`.
@@ -112,9 +126,9 @@ impl Chain {
         {
             self.stages.pop();
         }
-        if !self.fits() {
-            return Err(builder.unsupported("the operator needs more operands than the pointwise kernel has"));
-        }
+        let variant = self.variant().ok_or_else(|| {
+            builder.unsupported("the operator needs more operands than the pointwise kernel has")
+        })?;
         let mut constants = Vec::new();
         let mut immediates = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
@@ -140,7 +154,7 @@ impl Chain {
         constants.push((14, element as u32));
         let mut reads: Vec<Value> = self.operands.iter().map(|o| builder.tensor(o.tensor)).collect();
         // The kernel's parameter block has places for all operands: the unused ones repeat the first.
-        reads.resize(MAX_OPERANDS, reads[0]);
+        reads.resize(variant.operands, reads[0]);
         let block = if modes.contains(&Mode::Strided) { builder.words(&broadcast.words()) } else { reads[0] };
         reads.push(block);
         let count = output.elements();
@@ -148,7 +162,7 @@ impl Chain {
         let mut params = vec![count as u32];
         params.extend(immediates);
         builder.launch(&Launch {
-            module: "pointwise",
+            module: variant.module,
             constants: &constants,
             writes: &[Value::Tensor(self.current)],
             reads: &reads,

@@ -35,7 +35,7 @@ fn a_chain_is_one_launch_whatever_its_other_operands() {
     w.op("CAST", Attribute::None, &["c"], "d", Fp16, &[3, 5]);
     w.output("d");
     let plan = plan(w);
-    assert_eq!(labels(&plan), ["3 CAST pointwise ADD+SUB+CLAMP+CAST"]);
+    assert_eq!(labels(&plan), ["3 CAST pointwise.long ADD+SUB+CLAMP+CAST"]);
     assert_eq!(plan.arena_bytes, 0);
 }
 
@@ -46,7 +46,7 @@ fn a_result_that_others_need_is_kept() {
     w.op("EXP", Attribute::None, &["a"], "b", Fp32, &[3, 5]);
     w.op("SUB", Attribute::None, &["b", "a"], "c", Fp32, &[3, 5]);
     w.output("c");
-    assert_eq!(labels(&plan(w)), ["0 ADD pointwise", "2 SUB pointwise EXP+SUB"]);
+    assert_eq!(labels(&plan(w)), ["0 ADD pointwise.short", "2 SUB pointwise.short EXP+SUB"]);
 
     let mut w = inputs(Fp32);
     w.op("ADD", Attribute::None, &["x", "y"], "a", Fp32, &[3, 5]);
@@ -120,6 +120,6 @@ fn casts_of_constants_leave_no_launch() {
     w.op("ADD", Attribute::None, &["x", "alias"], "sum", Fp32, &[3, 5]);
     w.output("sum");
     let plan = plan(w);
-    assert_eq!(labels(&plan), ["3 ADD pointwise"]);
+    assert_eq!(labels(&plan), ["3 ADD pointwise.short"]);
     assert_eq!(plan.constants[..20], 1_f32.to_le_bytes().repeat(5));
 }
