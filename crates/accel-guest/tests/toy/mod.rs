@@ -69,7 +69,7 @@ struct Backend {
     next_id: u64,
     buffers: HashMap<u64, Vec<u8>>,
     events: HashMap<u64, u32>,
-    held: Vec<(u16, Chain, u64)>,
+    held: Vec<(VringRwLock, u16, Chain, u64)>,
     seen: Arc<Mutex<Seen>>,
     connection: Arc<Mutex<Option<UnixStream>>>,
 }
@@ -180,12 +180,12 @@ impl Backend {
         if self.toy.mute {
             return;
         }
-        self.held.push((head, chain, id));
+        self.held.push((vring.clone(), head, chain, id));
         if self.held.len() == self.toy.hold {
-            while let Some((head, chain, id)) = self.held.pop() {
+            while let Some((vring, head, chain, id)) = self.held.pop() {
                 let result = ExecuteResult { gpu_ns: (1000 + id).into() };
                 let lie = if self.toy.lie { 1 << 20 } else { 0 };
-                respond(vring, head, &chain, &encode_response(Status::Ok, id, result.as_bytes()), lie);
+                respond(&vring, head, &chain, &encode_response(Status::Ok, id, result.as_bytes()), lie);
             }
         }
     }
