@@ -21,7 +21,7 @@ pub(crate) struct Lane {
     pub(crate) family: u32,
     timeline: vk::Semaphore,
     /// Highest timeline value that the host has seen reached.
-    done: AtomicU64,
+    pub(crate) done: AtomicU64,
 }
 
 /// An open device.

@@ -13,8 +13,9 @@ use crate::instance::Instance;
 use crate::memory::{Buffer, MemoryKind};
 use crate::pipeline::Pipelines;
 use crate::program::Program;
+use crate::queue::ExecQueue;
 use crate::select::{Candidate, Selector, choose};
-use crate::submit::{ExecQueue, Scheduler};
+use crate::submit::Scheduler;
 
 /// Setting this to `1` turns [`EngineOptions::validation`] on.
 const VALIDATION_VARIABLE: &str = "ACCEL_VULKAN_VALIDATION";

@@ -153,6 +153,8 @@ pub struct Buffer {
     reads_map: bool,
     // Host copies of one buffer exclude each other: writers from everyone, readers from writers.
     host: RwLock<()>,
+    /// Timeline value up to which submissions that ended early may still use the buffer.
+    busy_until: AtomicU64,
 }
 
 impl Buffer {
@@ -187,6 +189,7 @@ impl Buffer {
             reads_map: writes_map && cached,
             raw: Some(raw),
             host: RwLock::new(()),
+            busy_until: AtomicU64::new(0),
         };
         if !address.is_multiple_of(REGION_ALIGNMENT) {
             return Err(Error::Plan(format!(
@@ -256,14 +259,31 @@ impl Buffer {
         }
     }
 
-    /// Checks a host range and gives its start.
+    /// Checks a host range, waits until the host may use it, and gives its start.
     fn check(&self, offset: u64, bytes: usize) -> Result<usize, Error> {
         let bytes = bytes as u64;
         self.contains(offset, bytes)?;
         if self.core.is_lost() {
             return Err(Error::DeviceLost);
         }
+        self.settle()?;
         usize::try_from(offset).map_err(|_| Error::OutOfRange { offset, bytes, size: self.bytes })
+    }
+
+    /// The device may use the buffer until its timeline reaches `value`, though the submission has ended for
+    /// its owner (it was cancelled, or its time ran out).
+    pub(crate) fn busy_until(&self, value: u64) {
+        self.busy_until.fetch_max(value, Ordering::AcqRel);
+    }
+
+    /// Waits for submissions that ended early, so that none of their stores shows up later.
+    fn settle(&self) -> Result<(), Error> {
+        let lane = &self.core.compute;
+        let value = self.busy_until.load(Ordering::Acquire);
+        if value <= lane.done.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.core.wait(lane, value, self.core.watchdog)?.map(|_| ()).ok_or(Error::DeviceLost)
     }
 
     fn mapping(&self) -> Option<*mut u8> {

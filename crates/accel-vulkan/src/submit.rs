@@ -1,22 +1,18 @@
-//! Submission: software queues in front of a bounded window on the device.
+//! The scheduler: software queues in front of a bounded window on the device.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use accel_kernels::{BINDING_ALIGNMENT, Slot as ProgramSlot};
-
 use crate::Error;
 use crate::core::Core;
 use crate::instance::lock;
 use crate::memory::Buffer;
 use crate::program::Program;
+use crate::queue::ExecQueue;
 use crate::record::Recorded;
 use crate::window::{Slot, Window};
-
-/// A buffer bound to a slot, and the offset of its first byte.
-pub type Binding = (Arc<Buffer>, u64);
 
 /// How a submission ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +50,16 @@ pub type OnFinish = Box<dyn FnOnce(Finished) + Send>;
 
 /// A submission from admission to its end on the device.
 pub(crate) struct Job {
-    queue: u64,
-    recorded: Arc<Recorded>,
+    pub(crate) queue: u64,
+    pub(crate) recorded: Arc<Recorded>,
     // Held for the device's sake only.
-    _program: Arc<Program>,
-    _buffers: Vec<Arc<Buffer>>,
-    deadline: Option<Instant>,
-    on_device: bool,
+    pub(crate) _program: Arc<Program>,
+    pub(crate) buffers: Vec<Arc<Buffer>>,
+    pub(crate) deadline: Option<Instant>,
+    /// Its timeline value, once the device has it.
+    pub(crate) on_device: Option<u64>,
     // None once called.
-    on_finish: Option<OnFinish>,
+    pub(crate) on_finish: Option<OnFinish>,
 }
 
 /// Work on the device, in the order of its timeline values.
@@ -133,11 +130,11 @@ impl Scheduler {
         if self.core.is_lost() {
             return Err(Error::DeviceLost);
         }
-        Ok(ExecQueue { id: lock(&self.state).next_id(), scheduler: Arc::clone(self) })
+        Ok(ExecQueue::new(lock(&self.state).next_id(), Arc::clone(self)))
     }
 
     /// Admits a job and gives its id.
-    fn admit(&self, job: Job) -> Result<u64, Error> {
+    pub(crate) fn admit(&self, job: Job) -> Result<u64, Error> {
         let mut state = lock(&self.state);
         if self.core.is_lost() || state.closing {
             return Err(Error::DeviceLost);
@@ -173,7 +170,7 @@ impl Scheduler {
             let commands = state.window.around(slot, job.recorded.commands);
             match self.core.submit(&self.core.compute, &commands, value) {
                 Ok(()) => {
-                    job.on_device = true;
+                    job.on_device = Some(value);
                     state.last_value = value;
                     if state.flights.is_empty() {
                         state.front_since = Instant::now();
@@ -233,21 +230,19 @@ impl Scheduler {
         let mut ended = Vec::new();
         while Self::next_deadline(state).is_some_and(|deadline| deadline <= now) {
             let Some((_, id)) = state.deadlines.pop_first() else { break };
-            let outcome = Outcome::Failed(Failure::DeadlineExpired);
-            match state.jobs.get_mut(&id) {
-                // The device still uses what the job holds.
-                Some(job) if job.on_device => {
-                    let finished = Finished { outcome, gpu_ns: 0 };
-                    ended.push(Ended { on_finish: job.on_finish.take(), job: None, finished });
-                }
-                Some(_) => {
-                    state.unqueue(id);
-                    ended.extend(state.end(id, outcome, 0));
-                }
-                None => {}
-            }
+            ended.extend(state.abandon(id, Outcome::Failed(Failure::DeadlineExpired)));
         }
         ended
+    }
+
+    /// Tries to cancel a job: wins while it has no outcome.
+    pub(crate) fn cancel(&self, id: u64) -> bool {
+        let mut state = lock(&self.state);
+        let ended: Vec<_> = state.abandon(id, Outcome::Cancelled).into_iter().collect();
+        drop(state);
+        let won = !ended.is_empty();
+        deliver(ended);
+        won
     }
 
     /// The next deadline.
@@ -300,6 +295,21 @@ impl State {
         }
     }
 
+    /// Gives a job without an outcome this one. What the device has goes on with all it holds, and the host
+    /// keeps off its buffers until the device is done (Buffer::busy_until).
+    fn abandon(&mut self, id: u64, outcome: Outcome) -> Option<Ended> {
+        let job = self.jobs.get_mut(&id)?;
+        let Some(value) = job.on_device else {
+            self.unqueue(id);
+            return self.end(id, outcome, 0);
+        };
+        let on_finish = job.on_finish.take()?;
+        for buffer in &job.buffers {
+            buffer.busy_until(value);
+        }
+        Some(Ended { on_finish: Some(on_finish), job: None, finished: Finished { outcome, gpu_ns: 0 } })
+    }
+
     /// Removes a job that neither waits nor runs any more.
     fn end(&mut self, id: u64, outcome: Outcome, gpu_ns: u64) -> Option<Ended> {
         let mut job = self.jobs.remove(&id)?;
@@ -333,104 +343,5 @@ pub(crate) fn deliver(ended: Vec<Ended>) {
         if std::panic::catch_unwind(AssertUnwindSafe(|| on_finish(finished))).is_err() {
             log::error!("the callback of a submission panicked");
         }
-    }
-}
-
-/// An execution queue: its submissions run in order.
-pub struct ExecQueue {
-    id: u64,
-    scheduler: Arc<Scheduler>,
-}
-
-impl ExecQueue {
-    /// Submits `program`; `inputs` and `outputs` are in slot order. `timeout` counts from now. On `Err`
-    /// nothing is retained and `on_finish` is dropped uncalled.
-    ///
-    /// # Errors
-    /// [`Error::Binding`] or [`Error::OutOfRange`] where the bindings do not fit, [`Error::DeviceLost`],
-    /// [`Error::OutOfMemory`].
-    pub fn submit(
-        &self,
-        program: &Arc<Program>,
-        inputs: &[Binding],
-        outputs: &[Binding],
-        timeout: Option<Duration>,
-        on_finish: OnFinish,
-    ) -> Result<Ticket, Error> {
-        let core = &self.scheduler.core;
-        if core.is_lost() {
-            return Err(Error::DeviceLost);
-        }
-        if !Arc::ptr_eq(program.core(), core) {
-            return Err(Error::Binding("the program was loaded by another engine than the queue's".into()));
-        }
-        let mut addresses = addresses(core, "input", program.inputs(), inputs)?;
-        addresses.extend(self::addresses(core, "output", program.outputs(), outputs)?);
-        let job = Job {
-            queue: self.id,
-            recorded: program.recorded(&addresses)?,
-            _program: Arc::clone(program),
-            _buffers: inputs.iter().chain(outputs).map(|(buffer, _)| Arc::clone(buffer)).collect(),
-            // A deadline beyond the clock never comes.
-            deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-            on_device: false,
-            on_finish: Some(on_finish),
-        };
-        Ok(Ticket { id: self.scheduler.admit(job)?, scheduler: Arc::clone(&self.scheduler) })
-    }
-}
-
-/// Checks the bindings of one direction and gives their addresses.
-fn addresses(
-    core: &Arc<Core>,
-    direction: &str,
-    slots: &[ProgramSlot],
-    bindings: &[Binding],
-) -> Result<Vec<u64>, Error> {
-    if slots.len() != bindings.len() {
-        let (has, wants) = (bindings.len(), slots.len());
-        return Err(Error::Binding(format!(
-            "{has} {direction} buffers are bound and the program has {wants}"
-        )));
-    }
-    let check = |(slot, (buffer, offset)): (&ProgramSlot, &Binding)| {
-        if !buffer.belongs_to(core) {
-            return Err(Error::Binding(format!(
-                "the buffer of {direction} {} is of another engine",
-                slot.name
-            )));
-        }
-        if !offset.is_multiple_of(BINDING_ALIGNMENT) {
-            return Err(Error::Binding(format!(
-                "the offset {offset} of {direction} {} is no multiple of {BINDING_ALIGNMENT}",
-                slot.name
-            )));
-        }
-        buffer.contains(*offset, slot.bytes)?;
-        Ok(buffer.address() + offset)
-    };
-    slots.iter().zip(bindings).map(check).collect()
-}
-
-/// A submission, for cancellation. Dropping it changes nothing.
-pub struct Ticket {
-    id: u64,
-    scheduler: Arc<Scheduler>,
-}
-
-impl Ticket {
-    /// Tries to cancel: wins, and calls back with [`Outcome::Cancelled`], while the submission has not
-    /// reached the device.
-    pub fn cancel(&self) -> bool {
-        let mut state = lock(&self.scheduler.state);
-        if state.jobs.get(&self.id).is_none_or(|job| job.on_device) {
-            return false;
-        }
-        state.unqueue(self.id);
-        let ended: Vec<_> = state.end(self.id, Outcome::Cancelled, 0).into_iter().collect();
-        drop(state);
-        let won = !ended.is_empty();
-        deliver(ended);
-        won
     }
 }

@@ -55,7 +55,7 @@ fn a_busy_queue_does_not_starve_another() {
 }
 
 #[test]
-fn cancelling_wins_before_the_device_has_it_and_loses_after() {
+fn cancelling_wins_until_a_submission_has_ended() {
     let options = EngineOptions { window: 1, ..Default::default() };
     let Some(engine) = open_with(options) else { return };
     let slow = slow(&engine, 400);
@@ -68,15 +68,37 @@ fn cancelling_wins_before_the_device_has_it_and_loses_after() {
     let waiting = [(Arc::clone(&untouched), 0)];
     let waits = queue.submit(&quick, &waiting, &waiting, None, mailbox.callback(1)).unwrap();
     let last = queue.submit(&quick, &binding, &binding, None, mailbox.callback(2)).unwrap();
+    let cancelled = |tag| (tag, accel_vulkan::Finished { outcome: Outcome::Cancelled, gpu_ns: 0 });
     assert!(waits.cancel());
-    assert_eq!(mailbox.next(), (1, accel_vulkan::Finished { outcome: Outcome::Cancelled, gpu_ns: 0 }));
+    assert_eq!(mailbox.next(), cancelled(1));
     assert!(!waits.cancel(), "only once");
-    assert!(!running.cancel());
-    assert_eq!((mailbox.next().0, mailbox.next().0), (0, 2));
+    assert!(running.cancel(), "though the device has it");
+    assert_eq!(mailbox.next(), cancelled(0), "before the device is done with it");
+    assert!(!running.cancel(), "only once");
+    assert_eq!(mailbox.next().0, 2);
     assert!(!last.cancel());
-    assert_eq!(words(&to), [2; 64]);
+    assert_eq!(words(&to), [2; 64], "what the device had ran to its end, and the later one after it");
     assert_eq!(words(&untouched), [3; 64]);
     assert!(mailbox.is_empty());
+}
+
+#[test]
+fn the_host_keeps_off_a_buffer_until_cancelled_work_is_done_with_it() {
+    let Some(engine) = open() else { return };
+    let slow = slow(&engine, 400);
+    let mailbox = Mailbox::new();
+    let queue = engine.create_queue().unwrap();
+    let to = buffer(&engine, &[0; 64]);
+    let binding = [(Arc::clone(&to), 0)];
+    let ticket = queue.submit(&slow, &binding, &binding, None, mailbox.callback(0)).unwrap();
+    assert!(ticket.cancel());
+    to.write(0, &[9; 256]).unwrap();
+    // Whatever the cancelled submission stored came before.
+    drop(queue);
+    drop(engine);
+    let mut bytes = [0; 256];
+    to.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [9; 256]);
 }
 
 #[test]
