@@ -256,8 +256,8 @@ fn translated(finished: accel_vulkan::Finished) -> Finished {
     Finished { outcome, gpu_ns: finished.gpu_ns }
 }
 
-/// Puts bindings into slot order; each must have its slot's exact bytes, an aligned offset and access that
-/// allows what the program does with it.
+/// Puts bindings into slot order; each must have its slot's exact bytes and an aligned offset
+/// (INVALID_ARGUMENT), and access that allows what the program does with it (INCOMPATIBLE).
 fn fit<'a, 'b, B>(
     inputs: &[Slot],
     outputs: &[Slot],
@@ -269,14 +269,16 @@ fn fit<'a, 'b, B>(
     }
     let mut ordered: Vec<_> = bindings.iter().collect();
     ordered.sort_unstable_by_key(|bound| bound.slot);
-    let fits = |(index, ((slot, output), bound)): (u32, ((&Slot, bool), &&Bound<'_, B>))| {
-        bound.slot == index
+    for (index, ((slot, output), bound)) in (0..).zip(slots().zip(&ordered)) {
+        let placed = bound.slot == index
             && bound.bytes == slot.bytes
-            && bound.offset.is_multiple_of(BINDING_ALIGNMENT)
-            && if output { bound.write } else { bound.read }
-    };
-    if !(0..).zip(slots().zip(&ordered)).all(fits) {
-        return Err(Status::InvalidArgument);
+            && bound.offset.is_multiple_of(BINDING_ALIGNMENT);
+        if !placed {
+            return Err(Status::InvalidArgument);
+        }
+        if !(if output { bound.write } else { bound.read }) {
+            return Err(Status::Incompatible);
+        }
     }
     Ok(ordered)
 }
@@ -322,17 +324,18 @@ mod tests {
         let good = || vec![bound(&a, 2, 12, 3, true), bound(&b, 0, 4, 5, false), bound(&b, 1, 0, 8, false)];
         let order: Vec<_> = fit(&inputs, &outputs, &good()).unwrap().iter().map(|b| b.slot).collect();
         assert_eq!(order, [0, 1, 2]);
-        let refuse = |change: fn(&mut Vec<Bound<'_, u8>>)| {
+        let refused = |change: fn(&mut Vec<Bound<'_, u8>>)| {
             let mut bindings = good();
             change(&mut bindings);
-            assert_eq!(fit(&inputs, &outputs, &bindings).err(), Some(Status::InvalidArgument));
+            fit(&inputs, &outputs, &bindings).err()
         };
+        let refuse = |change| assert_eq!(refused(change), Some(Status::InvalidArgument));
         refuse(|b| b.truncate(2));
         refuse(|b| b[0].slot = 3);
         refuse(|b| b[0].bytes = 4);
         refuse(|b| b[1].offset = 2);
-        refuse(|b| b[0].write = false);
-        refuse(|b| b[1].read = false);
+        assert_eq!(refused(|b| b[0].write = false), Some(Status::Incompatible));
+        assert_eq!(refused(|b| b[1].read = false), Some(Status::Incompatible));
         // More than is needed is no harm.
         let mut both = good();
         both[0].read = true;
