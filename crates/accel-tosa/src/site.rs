@@ -237,12 +237,11 @@ impl<'a> Site<'a> {
         Ok(value as i32)
     }
 
-    /// The NaN mode; integer operators may leave it unknown.
+    /// The NaN mode, which integer operators carry too.
     pub fn nan_mode(&self, code: Option<u32>) -> Result<NanMode> {
         match code.unwrap_or(0) {
             1 => Ok(NanMode::Propagate),
             2 => Ok(NanMode::Ignore),
-            0 if !self.input(0).dtype.is_float() => Ok(NanMode::Propagate),
             other => Err(self.refuse(
                 Rule::ErrorIf,
                 format!("its NaN mode is {other} where 1 (PROPAGATE) or 2 (IGNORE) is needed."),

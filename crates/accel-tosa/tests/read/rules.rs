@@ -236,6 +236,7 @@ fn broadcasts_are_checked() {
     let nan = |mode| binary("MAXIMUM", Attribute::Mode(mode), Fp32);
     assert_eq!(op(&nan(2)), Op::Binary(BinaryOp::Maximum { nan_mode: NanMode::Ignore }));
     refused(&nan(3), Rule::ErrorIf, "NaN mode is 3");
+    refused(&binary("MINIMUM", Attribute::Mode(0), Int32), Rule::ErrorIf, "NaN mode is 0");
     let shift = binary("ARITHMETIC_RIGHT_SHIFT", Attribute::Round(true), Int16);
     assert_eq!(op(&shift), Op::Binary(BinaryOp::ArithmeticRightShift { round: true }));
     refused(&binary("INTDIV", Attribute::None, Int8), Rule::ErrorIf, "It has (type): INT32.");
