@@ -172,7 +172,12 @@ pub(crate) fn choose(
     image: bool,
 ) -> Result<Choice, GeometryError> {
     let [square, flat, tall] = GEOMETRIES;
-    let rows = DIRECT_BLOCK[0].min(size.m.next_power_of_two());
+    // Few distinct blocks, because each is a pipeline to compile.
+    let rows = match size.m {
+        1 => 1,
+        2..=4 => 4,
+        _ => DIRECT_BLOCK[0],
+    };
     let (kernel, reason) = if caps.kind == DeviceKind::Cpu {
         let lanes = caps.subgroup_size.clamp(4, 16);
         let share = if lanes == caps.subgroup_size { lanes } else { 1 };

@@ -1,7 +1,9 @@
 //! Runs graphs made with the writer on the first device, with guards around every output.
+#![allow(dead_code, reason = "every test binary takes what it needs")]
 
 use std::sync::{Arc, OnceLock, mpsc};
 
+use accel_kernels::{DeviceCaps, DeviceKind};
 use accel_tosa::writer::Writer;
 use accel_vulkan::{Engine, EngineOptions, Finished, MemoryKind, Outcome};
 
@@ -28,9 +30,14 @@ fn engine() -> Option<Arc<Engine>> {
 /// The outputs of the graph for these inputs; `None` without a device. Each binding starts at an address that is a multiple
 /// of 4 alone, and the bytes around each output must stay as they were.
 pub fn run(writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
+    run_as(engine()?.caps().kind, writer, inputs)
+}
+
+/// [`run`] with the kernels that are chosen for devices of this kind.
+pub fn run_as(kind: DeviceKind, writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     let engine = engine()?;
     let graph = accel_tosa::read(writer.finish()).unwrap();
-    let plan = accel_kernels::lower(&graph, engine.caps()).unwrap();
+    let plan = accel_kernels::lower(&graph, &DeviceCaps { kind, ..engine.caps().clone() }).unwrap();
     let program = Arc::new(engine.load(plan).unwrap());
     let offset = 20;
     let bind = |data: &[u8]| {
