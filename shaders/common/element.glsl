@@ -25,12 +25,9 @@ bool moves_whole(uint64_t base, uint width, uint first, uint count) {
     return count - first >= 4u && (width < 4u || (uint(base) & 15u) == 0u);
 }
 
-// Elements `first` to `first + 3`; `first` is a multiple of 4 and `base` of 4. Elements from `count` on repeat the last.
-uvec4 load_quad(uint64_t base, uint type, uint first, uint count) {
+// Elements `first` to `first + 3`, where those move whole.
+uvec4 load_whole(uint64_t base, uint type, uint first) {
     uint width = type_bytes(type);
-    if (!moves_whole(base, width, first, count)) {
-        return load_gather(base, type, min(first + uvec4(0, 1, 2, 3), uvec4(count - 1u)));
-    }
     uint64_t at = base + uint64_t(first) * width;
     uvec4 raw;
     if (width == 4u) {

@@ -144,7 +144,8 @@ vec4 erf_accurate(vec4 x) {
     p = p * s - 0.026866134256124496;
     p = p * s + 0.11283791065216064;
     p = p * s - 0.37612637877464294;
-    p = (p * s + 0.1283792257308960) * a + a;
+    // One product: splitting the constant into 1 and a rest would lose the rest where subnormals are flushed.
+    p = (p * s + 1.128379225730896) * a;
     precise vec4 q = 2.2417719947043224e-07 * a + 1.8502547391108237e-05;
     q = q * a - 0.0004219645925331861;
     q = q * a + 0.004138620104640722;

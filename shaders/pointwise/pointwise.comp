@@ -18,7 +18,7 @@ layout(constant_id = 5) const uint STAGE5 = 0u;
 layout(constant_id = 6) const uint STAGE6 = 0u;
 layout(constant_id = 7) const uint STAGE7 = 0u;
 #endif
-// Operands: bits 0-3 the element type, 4-7 how it is read.
+// Operands: bits 0-3 the element type, 4-7 how it is read, 8-11 the immediate with the extent.
 layout(constant_id = 8) const uint OPERAND0 = 0u;
 layout(constant_id = 9) const uint OPERAND1 = 0u;
 layout(constant_id = 10) const uint OPERAND2 = 0u;
@@ -31,7 +31,9 @@ layout(constant_id = 14) const uint OUTPUT = 0u;
 
 const uint READ_SAME = 1u;    // shaped like the output
 const uint READ_SCALAR = 2u;  // one element
-const uint READ_STRIDED = 3u; // broadcast; strides in the block
+const uint READ_STRIDED = 3u; // broadcast in some other way; strides in the block
+const uint READ_ROW = 5u;     // repeated every `extent` elements
+const uint READ_COLUMN = 6u;  // each repeated `extent` times
 
 layout(push_constant, scalar) uniform Push {
     uint64_t dst;
@@ -57,14 +59,23 @@ uvec4 strided_index(uint k, uvec4 element) {
 }
 
 uvec4 load_operand(uint word, uint k, uint first) {
-    uint type = word & 15u;
-    switch (word >> 4) {
-    case READ_SAME: return load_quad(p.operand[k], type, first, p.count);
-    case READ_SCALAR: return load_scalar(p.operand[k], type, 0u);
-    case READ_STRIDED: {
-        uvec4 element = min(first + uvec4(0, 1, 2, 3), uvec4(p.count - 1u));
-        return load_gather(p.operand[k], type, strided_index(k, element));
+    uint type = word & 15u, mode = (word >> 4) & 15u, extent = p.immediate[min(word >> 8, 14u)];
+    uint64_t base = p.operand[k];
+    if (mode == READ_SCALAR) return load_scalar(base, type, 0u);
+    uint at = first;
+    bool whole = moves_whole(base, type_bytes(type), first, p.count);
+    if (mode == READ_ROW) {
+        at = first % extent;
+        whole = moves_whole(base, type_bytes(type), at, extent) && extent % 4u == 0u;
     }
+    if ((mode == READ_SAME || mode == READ_ROW) && whole) return load_whole(base, type, at);
+    if (mode == READ_COLUMN && extent % 4u == 0u) return load_scalar(base, type, first / extent);
+    uvec4 element = min(first + uvec4(0, 1, 2, 3), uvec4(p.count - 1u));
+    switch (mode) {
+    case READ_SAME: return load_gather(base, type, element);
+    case READ_ROW: return load_gather(base, type, element % extent);
+    case READ_COLUMN: return load_gather(base, type, element / extent);
+    case READ_STRIDED: return load_gather(base, type, strided_index(k, element));
     }
     return uvec4(0u);
 }

@@ -75,7 +75,8 @@ impl Chain {
 
     /// The smallest variant that can run it.
     fn variant(&self) -> Option<Variant> {
-        let immediates: usize = self.stages.iter().map(|s| s.immediates.len()).sum();
+        // An operand may need one for its extent.
+        let immediates = self.stages.iter().map(|s| s.immediates.len()).sum::<usize>() + self.operands.len();
         [SHORT, LONG].into_iter().find(|v| {
             self.stages.len() <= v.stages && self.operands.len() <= v.operands && immediates <= MAX_IMMEDIATES
         })
@@ -138,24 +139,22 @@ impl Chain {
         let shapes: Vec<&[u32]> =
             self.operands.iter().map(|o| builder.graph.tensor(o.tensor).shape.as_slice()).collect();
         let broadcast = Broadcast::new(&output.shape, &shapes);
-        let modes: Vec<Mode> = self
-            .operands
-            .iter()
-            .zip(&shapes)
-            .map(
-                |(operand, shape)| {
-                    if operand.indexed { Mode::Indexed } else { Mode::of(shape, &output.shape) }
-                },
-            )
-            .collect();
-        for (number, (operand, &mode)) in self.operands.iter().zip(&modes).enumerate() {
-            constants.push((8 + number as u32, operand.element as u32 | (mode as u32) << 4));
+        let mut strided = false;
+        for (number, (operand, shape)) in self.operands.iter().zip(&shapes).enumerate() {
+            let mode = if operand.indexed { Mode::Indexed } else { Mode::of(shape, &output.shape) };
+            strided |= mode == Mode::Strided;
+            let mut word = operand.element as u32 | mode.number() << 4;
+            if let Mode::Row(extent) | Mode::Column(extent) = mode {
+                word |= (immediates.len() as u32) << 8;
+                immediates.push(extent);
+            }
+            constants.push((8 + number as u32, word));
         }
         constants.push((14, element as u32));
         let mut reads: Vec<Value> = self.operands.iter().map(|o| builder.tensor(o.tensor)).collect();
         // The kernel's parameter block has places for all operands: the unused ones repeat the first.
         reads.resize(variant.operands, reads[0]);
-        let block = if modes.contains(&Mode::Strided) { builder.words(&broadcast.words()) } else { reads[0] };
+        let block = if strided { builder.words(&broadcast.words()) } else { reads[0] };
         reads.push(block);
         let count = output.elements();
         let detail = if self.operators.len() > 1 { self.operators.join("+") } else { String::new() };
@@ -185,24 +184,49 @@ pub(crate) fn element(builder: &Builder<'_>, dtype: DType) -> Result<Element, Re
     })
 }
 
-/// How an operand is read; the numbers are those of the shader.
+/// How an operand is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    Same = 1,
-    Scalar = 2,
-    Strided = 3,
-    Indexed = 4,
+    /// Shaped like the output.
+    Same,
+    /// One element.
+    Scalar,
+    /// Repeated every so many elements.
+    Row(u32),
+    /// Each element repeated so many times.
+    Column(u32),
+    /// Broadcast in some other way.
+    Strided,
+    /// By a stage.
+    Indexed,
 }
 
 impl Mode {
     fn of(operand: &[u32], output: &[u32]) -> Self {
         let elements = |shape: &[u32]| shape.iter().map(|&d| u64::from(d)).product::<u64>();
         if elements(operand) == elements(output) {
-            Self::Same
-        } else if elements(operand) == 1 {
-            Self::Scalar
-        } else {
-            Self::Strided
+            return Self::Same;
+        }
+        if elements(operand) == 1 {
+            return Self::Scalar;
+        }
+        let alone = Broadcast::new(output, &[operand]);
+        match (&*alone.strides[0], &*alone.dimensions) {
+            ([0, 1], [_, extent]) => Self::Row(*extent),
+            ([1, 0], [_, extent]) => Self::Column(*extent),
+            _ => Self::Strided,
+        }
+    }
+
+    /// The shader's number.
+    fn number(self) -> u32 {
+        match self {
+            Self::Same => 1,
+            Self::Scalar => 2,
+            Self::Strided => 3,
+            Self::Indexed => 4,
+            Self::Row(_) => 5,
+            Self::Column(_) => 6,
         }
     }
 }
@@ -272,6 +296,18 @@ fn strides(shape: &[u32], rank: usize) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_simplest_way_to_read_an_operand_is_found() {
+        let output = [2, 3, 4, 5];
+        assert_eq!(Mode::of(&[2, 3, 4, 5], &output), Mode::Same);
+        assert_eq!(Mode::of(&[1, 1, 1, 1], &output), Mode::Scalar);
+        assert_eq!(Mode::of(&[5], &output), Mode::Row(5));
+        assert_eq!(Mode::of(&[1, 1, 4, 5], &output), Mode::Row(20));
+        assert_eq!(Mode::of(&[2, 3, 1, 1], &output), Mode::Column(20));
+        assert_eq!(Mode::of(&[1, 3, 1, 1], &output), Mode::Strided);
+        assert_eq!(Mode::of(&[2, 1, 4, 5], &output), Mode::Strided);
+    }
 
     #[test]
     fn dimensions_merge_as_far_as_operands_allow() {

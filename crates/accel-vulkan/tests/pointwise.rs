@@ -184,8 +184,11 @@ fn maximum_and_clamp_treat_nan_as_their_mode_says() {
 /// `[outer, inner]` of every pair of broadcast operands of up to six dimensions.
 #[test]
 fn every_way_to_broadcast_reads_the_right_element() {
-    let shapes: [(&[i32], &[i32]); 6] = [
+    let shapes: [(&[i32], &[i32]); 9] = [
         (&[5], &[1]),
+        (&[1, 8], &[5, 8]),
+        (&[5, 8], &[5, 1]),
+        (&[5, 3, 1], &[5, 3, 7]),
         (&[1, 7], &[3, 7]),
         (&[3, 1, 5], &[1, 4, 5]),
         (&[2, 3, 1, 5], &[2, 1, 4, 1]),

@@ -11,8 +11,8 @@ use crate::{DeviceCaps, DeviceKind};
 const LANES: u32 = 64;
 /// Outputs that a set of axis lanes computes.
 const QUAD: u64 = 4;
-/// Shortest part of an axis that is worth a workgroup of its own.
-const MIN_CHUNK: u32 = 2048;
+/// Fewest elements of an axis that are worth an invocation.
+const MIN_RUN: u32 = 32;
 
 /// `[outer, axis, inner]`, as `shaders/reduce/view.glsl` sees a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl View {
             DeviceKind::Discrete => 1056,
         };
         let wanted = (fill / self.blocks()).max(1) as u32;
-        wanted.min(self.axis / MIN_CHUNK).max(1)
+        wanted.min(self.axis / (MIN_RUN * self.axis_lanes())).max(1)
     }
 
     /// Workgroups of a chunk.
@@ -159,5 +159,6 @@ mod tests {
         assert_eq!(View::new(&[1 << 20], 0).chunks(&caps), 512);
         assert_eq!(View::new(&[1 << 20, 1 << 10], 1).chunks(&caps), 1);
         assert_eq!(View::new(&[100], 0).chunks(&caps), 1);
+        assert_eq!(View::new(&[4096, 4096], 0).chunks(&caps), 66);
     }
 }
