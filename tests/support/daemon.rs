@@ -12,7 +12,7 @@ use crate::Result;
 /// Making a device takes seconds where its self-test runs on a busy CPU.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// A daemon with one socket, ended when dropped.
+/// A daemon with a socket for each guest, ended when dropped.
 pub struct Daemon {
     child: Child,
     folder: TempDir,
@@ -25,6 +25,14 @@ impl Daemon {
     /// # Errors
     /// The daemon is not built, or does not open its socket.
     pub fn start() -> Result<Option<Self>> {
+        Self::start_with_sockets(1)
+    }
+
+    /// Starts the built daemon with sockets for `guests` guests.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with_sockets(guests: usize) -> Result<Option<Self>> {
         let program = program_path("vhost-device-accel")?;
         if !has_device(&program)? {
             let required = std::env::var_os("ACCEL_REQUIRE_DEVICE").is_some_and(|value| value == "1");
@@ -36,15 +44,14 @@ impl Daemon {
         }
         let folder = tempfile::tempdir()?;
         let child = Command::new(&program)
-            .arg("--socket-path")
-            .arg(folder.path().join("accel.sock"))
+            .args((0..guests).map(|guest| format!("--socket-path={}", socket(&folder, guest).display())))
             .arg("--pipeline-cache")
             .arg(folder.path())
             .stdin(Stdio::null())
             .spawn()?;
         let mut daemon = Self { child, folder };
         let start = Instant::now();
-        while !daemon.socket().exists() {
+        while !(0..guests).all(|guest| socket(&daemon.folder, guest).exists()) {
             if let Some(status) = daemon.child.try_wait()? {
                 return Err(format!("the daemon ended with {status} before it opened its socket").into());
             }
@@ -56,9 +63,9 @@ impl Daemon {
         Ok(Some(daemon))
     }
 
-    /// Its socket.
+    /// Its first socket.
     pub fn socket(&self) -> PathBuf {
-        self.folder.path().join("accel.sock")
+        socket(&self.folder, 0)
     }
 
     /// Its process id.
@@ -79,8 +86,52 @@ impl Daemon {
     /// # Errors
     /// The daemon does not take the connection.
     pub fn connect(&self) -> Result<Client<FrontendTransport>> {
-        Ok(Client::new(FrontendTransport::connect(self.socket(), Options::default())?)?)
+        self.connect_to(0)
     }
+
+    /// Connects to one of its sockets.
+    ///
+    /// # Errors
+    /// The daemon does not take the connection.
+    pub fn connect_to(&self, guest: usize) -> Result<Client<FrontendTransport>> {
+        Ok(Client::new(FrontendTransport::connect(socket(&self.folder, guest), Options::default())?)?)
+    }
+
+    /// CPU time that all its threads have used, in ticks of 10 ms.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        ticks(&std::fs::read_to_string(format!("/proc/{}/stat", self.pid()))?)
+    }
+
+    /// CPU time that its threads of this name have used, in ticks of 10 ms.
+    ///
+    /// # Errors
+    /// There is no such thread.
+    pub fn thread_cpu_time(&self, name: &str) -> Result<Duration> {
+        let mut found = None;
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.pid()))? {
+            let task = task?.path();
+            if std::fs::read_to_string(task.join("comm"))?.trim() == name {
+                let used = ticks(&std::fs::read_to_string(task.join("stat"))?)?;
+                *found.get_or_insert(Duration::ZERO) += used;
+            }
+        }
+        found.ok_or_else(|| format!("the daemon has no thread {name}").into())
+    }
+}
+
+fn socket(folder: &TempDir, guest: usize) -> PathBuf {
+    folder.path().join(format!("accel{guest}.sock"))
+}
+
+/// User and system time of a `stat` file (proc(5): fields 14 and 15; Linux counts them in hundredths of a second).
+fn ticks(stat: &str) -> Result<Duration> {
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let of = |index| fields.split_whitespace().nth(index).and_then(|field| field.parse::<u64>().ok());
+    let used = of(11).zip(of(12)).ok_or("the system does not tell the CPU time of the daemon")?;
+    Ok(Duration::from_millis((used.0 + used.1) * 10))
 }
 
 impl Drop for Daemon {

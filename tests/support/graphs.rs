@@ -39,6 +39,16 @@ pub fn matmul(dtype: DType, side: i32) -> Vec<u8> {
     w.finish()
 }
 
+/// Adds 1 to each of `count` INT32 elements.
+pub fn add_one(count: i32) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.input("x", DType::Int32, &[count]);
+    w.constant("one", DType::Int32, &[1], &1_i32.to_le_bytes());
+    w.op("ADD", Attribute::None, &["x", "one"], "sum", DType::Int32, &[count]);
+    w.output("sum");
+    w.finish()
+}
+
 /// A network as mobile ones begin: a strided convolution, three blocks of depthwise and pointwise convolutions
 /// with a residual ADD, then two more convolutions; every one but a block's last is clamped to 0..6. The input is
 /// 1 x side x side x 3.
