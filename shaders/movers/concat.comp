@@ -24,10 +24,12 @@ layout(push_constant, scalar) uniform Push {
     uint row;
     uint magic; // divides by row
     uint shift;
-    uint operands;
 } p;
 
 void main() {
+    // Before any branch: there drivers for CPUs load once what is the same for all lanes.
+    Run runs[8];
+    [[unroll]] for (uint k = 0; k < 8; k++) runs[k] = p.runs.at[k];
     uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
     if (serial * A_WORD >= p.count) return;
     uint first = uint(serial) * A_WORD;
@@ -38,13 +40,12 @@ void main() {
         if (index >= p.count) break;
         uint row = p.row > 1 ? divide(index, p.magic, p.shift) : index;
         uint column = index - row * p.row;
-        for (uint k = 0; k < p.operands; k++) {
-            Run run = p.runs.at[k];
-            uint at = column - run.begin;
-            if (at < run.extent) {
-                word |= load_bits(p.src[k], uint64_t(row) * run.extent + at) << (8 * SIZE * j);
+        // Unused runs are empty.
+        [[unroll]] for (uint k = 0; k < 8; k++) {
+            uint at = column - runs[k].begin;
+            if (at < runs[k].extent) {
+                word |= load_bits(p.src[k], uint64_t(row) * runs[k].extent + at) << (8 * SIZE * j);
                 found |= 1u << j;
-                break;
             }
         }
     }

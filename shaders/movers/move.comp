@@ -15,6 +15,7 @@
 #include "common/elements.glsl"
 #include "movers/word.glsl"
 layout(local_size_x = 64) in;
+layout(constant_id = 0) const uint RANK = 1;
 
 struct Dim {
     uint size; // of the output
@@ -31,15 +32,14 @@ layout(push_constant, scalar) uniform Push {
     Dims dims;
     uint count; // elements of the output
     uint base; // element of the source at coordinate zero
-    uint rank;
     uint value; // of padding
 } p;
 
-uint fetch(uint index) {
+uint fetch(Dim dims[RANK], uint index) {
     uint offset = p.base;
     bool inside = true;
-    for (uint d = p.rank; d-- > 0;) {
-        Dim dim = p.dims.at[d];
+    [[unroll]] for (uint d = RANK; d-- > 0;) {
+        Dim dim = dims[d];
         uint outer = d > 0 ? divide(index, dim.magic, dim.shift) : 0;
         uint coordinate = index - outer * dim.size + uint(dim.start);
         index = outer;
@@ -57,13 +57,16 @@ uint fetch(uint index) {
 }
 
 void main() {
+    // Before any branch: there drivers for CPUs load once what is the same for all lanes.
+    Dim dims[RANK];
+    [[unroll]] for (uint d = 0; d < RANK; d++) dims[d] = p.dims.at[d];
     uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
     if (serial * A_WORD >= p.count) return;
     uint first = uint(serial) * A_WORD;
     uint own = min(A_WORD, p.count - first);
     uint word = 0;
     [[unroll]] for (uint j = 0; j < A_WORD; j++) {
-        if (j < own) word |= fetch(first + j) << (8 * SIZE * j);
+        if (j < own) word |= fetch(dims, first + j) << (8 * SIZE * j);
     }
     store_word(p.dst, first, word, own);
 }

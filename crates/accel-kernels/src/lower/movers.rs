@@ -126,7 +126,8 @@ pub(crate) fn concat(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Resul
     let count = graph.tensor(node.outputs[0]).bytes() / size as u64;
     let (magic, shift) = magic(row);
     for runs in runs.chunks(CONCAT_OPERANDS) {
-        let words: Vec<u32> = runs.iter().flat_map(|run| [run.0, run.1]).collect();
+        let mut words: Vec<u32> = runs.iter().flat_map(|run| [run.0, run.1]).collect();
+        words.resize(2 * CONCAT_OPERANDS, 0);
         // The shader has room for a fixed number of addresses; the last operand fills the rest.
         let mut reads: Vec<Value> = runs.iter().map(|run| builder.tensor(run.2)).collect();
         reads.resize(CONCAT_OPERANDS, reads[reads.len() - 1]);
@@ -136,7 +137,7 @@ pub(crate) fn concat(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Resul
             constants: &[],
             writes: &[builder.tensor(node.outputs[0])],
             reads: &reads,
-            params: &[count as u32, row, magic, shift, runs.len() as u32],
+            params: &[count as u32, row, magic, shift],
             groups: word_groups(count, size),
             detail: "",
         })?;
@@ -229,10 +230,10 @@ impl Gather {
         let dims = builder.words(&words);
         builder.launch(&Launch {
             module: &format!("move.{kind}{}", self.size),
-            constants: &[],
+            constants: &[(0, self.dims.len() as u32)],
             writes: &[builder.tensor(node.outputs[0])],
             reads: &[builder.tensor(node.inputs[0]), dims],
-            params: &[count as u32, self.base, self.dims.len() as u32, value],
+            params: &[count as u32, self.base, value],
             groups: word_groups(count, self.size),
             detail: &format!("rank {}", self.dims.len()),
         })
