@@ -3,6 +3,13 @@
 
 const uint NAN = 0x7fc00000u, INF = 0x7f800000u;
 
+// Subnormals, which a device may take for zero, as numbers with the same floor and ceiling.
+vec4 with_visible_subnormals(uvec4 x) {
+    uvec4 magnitude = x & 0x7fffffffu;
+    bvec4 hidden = lessThan(magnitude - 1u, uvec4(0x007fffffu));
+    return uintBitsToFloat(mix(x, (x & 0x80000000u) | 0x3f000000u, hidden));
+}
+
 vec4 two_to(ivec4 n) {
     return intBitsToFloat((n + 127) << 23);
 }
@@ -157,6 +164,10 @@ vec4 erf_accurate(vec4 x) {
     vec4 big = 1.0 - exp_accurate(-q);
     uvec4 r = floatBitsToUint(mix(p, big, greaterThan(a, vec4(1.0))));
     uvec4 bits = floatBitsToUint(x);
+    // A subnormal's bits are a multiple of 2^-149, and so are those of the result.
+    uvec4 magnitude = bits & 0x7fffffffu;
+    uvec4 tiny = uvec4(roundEven(vec4(magnitude) * 1.128379225730896));
+    r = mix(r, tiny, lessThan(magnitude, uvec4(0x00800000u)));
     return uintBitsToFloat(mix(r | (bits & 0x80000000u), bits, is_nan(bits)));
 }
 

@@ -19,8 +19,8 @@ uvec4 float_stage(uint code, uvec4 a, uvec4 b, uint first, uint second) {
     switch (code) {
     case S_ABS_F: return a & 0x7fffffffu;
     case S_NEGATE_F: return a ^ 0x80000000u;
-    case S_CEIL: F(ceil(x));
-    case S_FLOOR: F(floor(x));
+    case S_CEIL: F(ceil(with_visible_subnormals(a)));
+    case S_FLOOR: F(floor(with_visible_subnormals(a)));
     case S_EXP: F(exp_accurate(x));
     case S_LOG: F(log_accurate(x));
     case S_RECIPROCAL: F(reciprocal_accurate(x));
