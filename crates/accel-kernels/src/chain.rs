@@ -119,12 +119,11 @@ impl Chain {
     pub fn launch(mut self, builder: &mut Builder<'_>) -> Result<(), Refusal> {
         let output = builder.graph.tensor(self.current);
         let element = element(builder, output.dtype)?;
-        // A store rounds by itself.
-        while self
-            .stages
-            .last()
-            .is_some_and(|s| matches!(s.code, Code::RoundF16 | Code::RoundBf16 | Code::Wrap))
-        {
+        // A store to the same type rounds and wraps by itself.
+        let stores = |stage: &Stage| {
+            stage.element == element && matches!(stage.code, Code::RoundF16 | Code::RoundBf16 | Code::Wrap)
+        };
+        if self.stages.last().is_some_and(stores) {
             self.stages.pop();
         }
         let variant = self.variant().ok_or_else(|| {

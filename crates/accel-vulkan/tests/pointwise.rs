@@ -339,6 +339,25 @@ fn a_fused_chain_gives_what_its_operators_give_alone() {
 }
 
 #[test]
+fn casts_there_and_back_lose_what_the_narrow_type_lacks() {
+    let mut w = Writer::new();
+    w.input("x", Int32, &[9]);
+    w.input("f", Fp32, &[9]);
+    w.op("CAST", Attribute::None, &["x"], "narrow", Int8, &[9]);
+    w.op("CAST", Attribute::None, &["narrow"], "wide", Int32, &[9]);
+    w.op("CAST", Attribute::None, &["f"], "half", Fp16, &[9]);
+    w.op("CAST", Attribute::None, &["half"], "float", Fp32, &[9]);
+    w.output("wide");
+    w.output("float");
+    let x: Vec<i32> = noise(14, 9).iter().map(|&x| x as i32).collect();
+    let f: Vec<f32> = x.iter().map(|&x| x as f32 * 1e-6).collect();
+    let Some(outputs) = run(&w, &[&bytes!(x), &bytes!(f)]) else { return };
+    assert_eq!(numbers!(i32, outputs[0]), x.iter().map(|&x| i32::from(x as i8)).collect::<Vec<_>>());
+    let rounded: Vec<f32> = f.iter().map(|&f| f16::from_f32(f).to_f32()).collect();
+    assert_eq!(numbers!(f32, outputs[1]), rounded);
+}
+
+#[test]
 fn tables_look_up_and_interpolate() {
     let bytes8: Vec<i8> = (0..=255).map(|i| (i as u8 ^ 0x5a) as i8).collect();
     let table16: Vec<i16> = (0..513).map(|i| ((i - 256) * (i - 256) / 4) as i16).collect();
