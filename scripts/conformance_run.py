@@ -94,7 +94,7 @@ def generate(folder, per_kind, operators):
     if missing:
         print(f"making tests of {len(missing)} operators in {folder}", file=sys.stderr)
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
-        making = {pool.submit(tosa_cases.make, folder, operator, per_kind): operator for operator in missing}
+        making = {pool.submit(tosa_cases.make, folder / operator, operator, per_kind): operator for operator in missing}
         for made in concurrent.futures.as_completed(making):
             if not made.result():
                 raise SystemExit(f"the generator knows no test of {making[made]}; --op takes names of TOSA operators in lower case.")
