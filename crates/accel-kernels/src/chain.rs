@@ -53,11 +53,6 @@ impl Chain {
         }
     }
 
-    /// The tensor that the register holds.
-    pub fn current(&self) -> TensorId {
-        self.current
-    }
-
     /// Whether a stage may follow.
     pub fn is_open(&self) -> bool {
         !self.closed

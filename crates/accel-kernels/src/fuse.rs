@@ -35,8 +35,8 @@ pub(crate) fn group(builder: &mut Builder<'_>, nodes: &[usize]) -> Result<Vec<(u
             continue;
         }
         let at = match joined(builder, node, &works, &open)? {
-            Some((at, chain)) => {
-                open.remove(&current(&works[at].1));
+            Some((at, input, chain)) => {
+                open.remove(&input);
                 works[at] = (index, Work::Chain(chain));
                 at
             }
@@ -56,13 +56,14 @@ pub(crate) fn group(builder: &mut Builder<'_>, nodes: &[usize]) -> Result<Vec<(u
     Ok(works)
 }
 
-/// The open chain that computes an operand of `node`, with `node` appended, if the kernel can run that.
+/// The open chain that computes an operand of `node`, that operand, and the chain with `node` appended, if the kernel
+/// can run that.
 fn joined(
     builder: &Builder<'_>,
     node: &Node,
     works: &[(usize, Work)],
     open: &HashMap<TensorId, usize>,
-) -> Result<Option<(usize, Chain)>, Refusal> {
+) -> Result<Option<(usize, TensorId, Chain)>, Refusal> {
     let shape = |id: TensorId| &builder.graph.tensor(id).shape;
     // An unsigned operand differs from what the chain holds.
     if matches!(node.op, Op::Rescale(RescaleAttrs { input_unsigned: true, .. })) {
@@ -81,17 +82,10 @@ fn joined(
         let mut chain = chain.clone();
         pointwise::append(builder, &mut chain, node)?;
         if chain.fits() {
-            return Ok(Some((at, chain)));
+            return Ok(Some((at, input, chain)));
         }
     }
     Ok(None)
-}
-
-fn current(work: &Work) -> TensorId {
-    match work {
-        Work::Chain(chain) => chain.current(),
-        Work::Operator => TensorId(u32::MAX),
-    }
 }
 
 /// In how many operators each tensor's bytes are used.
