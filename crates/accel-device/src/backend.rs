@@ -26,7 +26,7 @@ pub struct BackendInfo {
 }
 
 /// A program as it came over the wire.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct ProgramSource<'a> {
     /// Artifact format id.
     pub format: u32,
@@ -34,6 +34,9 @@ pub struct ProgramSource<'a> {
     pub target: [u32; 12],
     /// Artifact bytes.
     pub artifact: &'a [u8],
+    /// Charges the guest for all that the program will hold, in bytes; to be called before that is allocated. `false`
+    /// when it is more than the guest may have: the load then fails for want of resources.
+    pub reserve: &'a dyn Fn(u64) -> bool,
 }
 
 /// Why a load was refused: the status for a 1.0 guest and the sentence for QUERY(last error) and the log.

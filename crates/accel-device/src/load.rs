@@ -1,5 +1,6 @@
 //! Programs.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use accel_proto::{Status, Usage};
@@ -63,9 +64,11 @@ impl<B: Backend> Device<B> {
     }
 
     fn compile(&self, head: &ProgramHead, artifact: &[u8], charge: Charge) -> Result<Program<B>, Status> {
-        let source = ProgramSource { format: head.format, target: head.target, artifact };
+        let charge = RefCell::new(charge);
+        let reserve = |bytes| charge.borrow_mut().raise(bytes);
+        let source = ProgramSource { format: head.format, target: head.target, artifact, reserve: &reserve };
         match self.backend.load(source) {
-            Ok(handle) => Ok(Program { handle, _charge: charge }),
+            Ok(handle) => Ok(Program { handle, _charge: charge.into_inner() }),
             Err(error) => Err(self.keep_load_error(head, error)),
         }
     }

@@ -178,6 +178,15 @@ impl Backend for VulkanBackend {
         let engine = self.engine();
         let graph = accel_tosa::read(source.artifact).map_err(|refusal| refused(&refusal))?;
         let plan = accel_kernels::lower(&graph, engine.caps()).map_err(|refusal| refused(&refusal))?;
+        let bytes = plan.arena_bytes.saturating_add(plan.constants.len() as u64);
+        if !(source.reserve)(bytes) {
+            let message = format!(
+                "The program needs {bytes} bytes of device memory for its constants and intermediate tensors, which \
+                 is more than the guest has left; free buffers or programs, or give the daemon a larger \
+                 --memory-limit."
+            );
+            return Err(LoadError { status: Status::ResourceLimit, class: class::RESOURCES, message });
+        }
         let program = engine.load(plan).map_err(|error| load_error(&error))?;
         Ok(VulkanProgram { program: Arc::new(program), engine })
     }
@@ -385,7 +394,8 @@ mod tests {
     fn artifacts_that_are_no_programs_are_refused_with_status_and_class() {
         let Some(backend) = open(EngineOptions::default()) else { return };
         let refuse = |format, target, artifact: &[u8]| {
-            let error = backend.load(ProgramSource { format, target, artifact }).err().unwrap();
+            let error =
+                backend.load(ProgramSource { format, target, artifact, reserve: &|_| true }).err().unwrap();
             assert!(error.message.len() > 10, "{error:?}");
             (error.status, error.class)
         };
@@ -403,7 +413,12 @@ mod tests {
         // With no time at all for the device, whatever is submitted loses it.
         for watchdog in [None, Some(Duration::ZERO)] {
             let Some(backend) = open(EngineOptions { watchdog, ..EngineOptions::default() }) else { return };
-            let source = ProgramSource { format: tosa::FORMAT, target: target(), artifact: &model() };
+            let source = ProgramSource {
+                format: tosa::FORMAT,
+                target: target(),
+                artifact: &model(),
+                reserve: &|_| true,
+            };
             let program = backend.load(source).map_err(|error| error.message).unwrap();
             let queue = backend.create_queue().unwrap();
             let slots = backend.slots(&program);
