@@ -16,7 +16,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #include "common/prelude.glsl"
-#include "common/elements.glsl"
+#include "common/variant.glsl"
 #include "gemm/gemm.glsl"
 
 layout(local_size_x_id = 0) in;

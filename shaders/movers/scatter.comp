@@ -6,7 +6,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
-#include "common/elements.glsl"
+#include "common/variant.glsl"
 #include "movers/word.glsl"
 layout(local_size_x = 64) in;
 layout(push_constant, scalar) uniform Push {

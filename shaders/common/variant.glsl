@@ -1,21 +1,10 @@
-// Element types: a variant defines IN and OUT as one of these numbers.
+// Kernels with a variant for each element type: IN and OUT are one of these numbers, and Acc is what sums are kept in.
+#include "common/convert.glsl"
 #define F32 0
 #define F16 1
 #define BF16 2
 #define I8 3
 #define I32 4
-
-// IEEE binary16 bits of x, rounded to nearest even; the conversion built in may round toward zero.
-uint half_bits(float x) {
-    uint bits = floatBitsToUint(x);
-    uint sign = (bits >> 16) & 0x8000u;
-    uint mag = bits & 0x7fffffffu;
-    uint normal = (mag - 0x38000000u + 0xfffu + ((mag >> 13) & 1u)) >> 13;
-    // Adding one half leaves multiples of 2^-24, the spacing of subnormals, in the low bits.
-    uint subnormal = floatBitsToUint(uintBitsToFloat(mag) + 0.5) - 0x3f000000u;
-    uint special = mag > 0x7f800000u ? 0x7e00u : 0x7c00u;
-    return sign | (mag >= 0x477ff000u ? special : mag < 0x38800000u ? subnormal : normal);
-}
 
 #if defined(IN)
 #if IN == F32
@@ -38,10 +27,6 @@ Acc load_in(uint64_t base, uint64_t at) { return uintBitsToFloat(uint(PtrU16(bas
 #define Acc int
 #define Acc4 ivec4
 Acc load_in(uint64_t base, uint64_t at) { return int(PtrI8(base + at).v); }
-#elif IN == I32
-#define IN_BYTES 4
-#define Acc int
-Acc load_in(uint64_t base, uint64_t at) { return PtrI32(base + at * 4).v; }
 #endif
 #endif
 
@@ -51,13 +36,10 @@ Acc load_in(uint64_t base, uint64_t at) { return PtrI32(base + at * 4).v; }
 uint out_bits(float x) { return floatBitsToUint(x); }
 #elif OUT == F16
 #define OUT_BYTES 2
-uint out_bits(float x) { return half_bits(x); }
+uint out_bits(float x) { return f16_bits(uvec4(floatBitsToUint(x))).x; }
 #elif OUT == BF16
 #define OUT_BYTES 2
-uint out_bits(float x) {
-    uint bits = floatBitsToUint(x);
-    return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-}
+uint out_bits(float x) { return bf16_bits(uvec4(floatBitsToUint(x))).x & 0xffffu; }
 #elif OUT == I8
 #define OUT_BYTES 1
 uint out_bits(int x) { return uint(x) & 0xffu; }
