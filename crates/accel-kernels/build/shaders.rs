@@ -97,7 +97,8 @@ fn compile(compiler: &Compiler, root: &Path, text: &str, defines: &Defines) -> R
         version_profile: None,
         messages: ShaderMessage::DEFAULT,
     };
-    let pairs: Vec<(&str, Option<&str>)> = defines.iter().map(|(k, v)| (k.as_str(), Some(v.as_str()))).collect();
+    let pairs: Vec<(&str, Option<&str>)> =
+        defines.iter().map(|(k, v)| (k.as_str(), Some(v.as_str()))).collect();
     let mut includes = Includes(root);
     let input = ShaderInput::new(&source, ShaderStage::Compute, &options, Some(&pairs), Some(&mut includes))
         .map_err(|e| e.to_string())?;

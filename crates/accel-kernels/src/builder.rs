@@ -32,18 +32,10 @@ pub(crate) struct Launch<'a> {
     pub reads: &'a [Value],
     /// Words after the addresses.
     pub params: &'a [u32],
-    /// Workgroups; more than a dimension allows are folded (shaders use `flat_group`).
-    pub groups: Groups,
+    /// Workgroups, folded over x, y and z (shaders use `flat_group`, and ignore groups beyond their own bound).
+    pub groups: u64,
     /// Geometry for the plan's label; operator and module are added.
     pub detail: &'a str,
-}
-
-/// Workgroups of a launch.
-pub(crate) enum Groups {
-    /// A flat count, folded over x, y, z. The shader must ignore groups beyond its own bound.
-    Flat(u64),
-    /// As they are; refused when a dimension exceeds the device's limit.
-    Grid([u32; 3]),
 }
 
 /// A recorded launch.
@@ -122,7 +114,9 @@ impl<'a> Builder<'a> {
     /// Bytes of a tensor that is known while lowering: a CONST, or one folded by [`Self::fold`].
     pub fn constant(&self, id: TensorId) -> Option<&[u8]> {
         let id = self.root(id);
-        self.graph.constant(id).or_else(|| self.folded.get(&id).map(|&blob| self.blobs[blob as usize].as_slice()))
+        self.graph
+            .constant(id)
+            .or_else(|| self.folded.get(&id).map(|&blob| self.blobs[blob as usize].as_slice()))
     }
 
     /// Declares `id` a constant with these bytes.
@@ -164,7 +158,8 @@ impl<'a> Builder<'a> {
                 module.name, self.caps.name, self.caps.push_constant_bytes
             )));
         }
-        let groups = self.grid(&launch.groups)?;
+        let groups = fold_groups(launch.groups, self.caps.max_workgroup_count)
+            .ok_or_else(|| self.unsupported("the operator needs more workgroups than the device allows"))?;
         let pipeline = self.pipeline(module, launch.constants);
         let (position, operator) = self.at;
         let label = format!("{position} {operator} {} {}", module.name, launch.detail).trim_end().to_owned();
@@ -177,16 +172,6 @@ impl<'a> Builder<'a> {
             label,
         });
         Ok(())
-    }
-
-    fn grid(&self, groups: &Groups) -> Result<[u32; 3], Refusal> {
-        let limit = self.caps.max_workgroup_count;
-        let grid = match *groups {
-            Groups::Grid(grid) => Some(grid),
-            Groups::Flat(count) => fold_groups(count, limit),
-        };
-        grid.filter(|g| (0..3).all(|i| (1..=limit[i]).contains(&g[i])))
-            .ok_or_else(|| self.unsupported("the operator needs more workgroups than the device allows"))
     }
 
     fn pipeline(&mut self, module: &'static Module, constants: &[(u32, u32)]) -> u32 {

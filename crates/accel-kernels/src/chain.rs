@@ -2,7 +2,7 @@
 
 use accel_tosa::{DType, Refusal, TensorId};
 
-use crate::builder::{Builder, Groups, Launch, Value};
+use crate::builder::{Builder, Launch, Value};
 use crate::stage::{Code, Element, Source, Stage};
 
 /// A variant of `shaders/pointwise/pointwise.comp`.
@@ -160,7 +160,7 @@ impl Chain {
             writes: &[Value::Tensor(self.current)],
             reads: &reads,
             params: &params,
-            groups: Groups::Flat(count.div_ceil(GROUP)),
+            groups: count.div_ceil(GROUP),
             detail: &detail,
         })
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use accel_tosa::{Refusal, TensorId};
 
 use crate::arena::{Lifetime, pack};
-use crate::builder::{Builder, Groups, Launch, Value};
+use crate::builder::{Builder, Launch, Value};
 use crate::{Dispatch, Place, Plan, REGION_ALIGNMENT, Region, Slot};
 
 /// Finishes a lowering.
@@ -77,7 +77,7 @@ fn bind_outputs(builder: &mut Builder<'_>) -> Result<HashMap<TensorId, u32>, Ref
             writes: &[Value::Slot(slot)],
             reads: &[source],
             params: &[bytes as u32, (bytes >> 32) as u32],
-            groups: Groups::Flat(bytes.div_ceil(64 * 4)),
+            groups: bytes.div_ceil(64 * 4),
             detail: "",
         })?;
     }

@@ -178,7 +178,11 @@ fn run_writes_outputs_and_says_what_is_in_them() {
     command.arg("--input").arg(folder.path("x.npy")).arg("--output-dir").arg(folder.path("out"));
     let ran = run(&mut command);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.starts_with("y FP32 [2, 3]: min -2, max 6, mean 2.250000; begins with 1 -2 3.500000"), "{}", ran.out);
+    assert!(
+        ran.out.starts_with("y FP32 [2, 3]: min -2, max 6, mean 2.250000; begins with 1 -2 3.500000"),
+        "{}",
+        ran.out
+    );
     let written = std::fs::read(folder.path("out/y.npy")).unwrap();
     assert!(written.ends_with(&floats([1.0, -2.0, 3.5, 0.0, 5.0, 6.0])));
     let ran = run(command.args(["--repeat", "3", "--json"]));

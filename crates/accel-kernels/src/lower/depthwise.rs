@@ -4,7 +4,7 @@ use accel_tosa::{ConvAttrs, Node, Refusal};
 
 use super::conv::{conv_types, packed};
 use super::movers::LANES;
-use crate::builder::{Builder, Groups, Launch};
+use crate::builder::{Builder, Launch};
 
 /// Neighbours of a row that an invocation of `depthwise.comp` makes.
 const PIXELS: u32 = 4;
@@ -45,7 +45,7 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ConvAttrs) -
             attrs.input_zp as u32,
             attrs.weight_zp as u32,
         ],
-        groups: Groups::Flat(u64::from(count).div_ceil(LANES)),
+        groups: u64::from(count).div_ceil(LANES),
         detail: &format!("{kernel_h}x{kernel_w} on {out_h}x{out_w}x{out_c}"),
     })
 }

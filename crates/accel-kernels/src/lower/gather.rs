@@ -3,7 +3,7 @@
 use accel_tosa::{Node, Refusal};
 
 use super::movers::{LANES, element_bytes, word_groups};
-use crate::builder::{Builder, Groups, Launch};
+use crate::builder::{Builder, Launch};
 
 pub(crate) fn gather(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
     let rows = Rows::of(builder, node, 0)?;
@@ -29,7 +29,7 @@ pub(crate) fn scatter(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refu
         writes: &[output],
         reads: &[builder.tensor(node.inputs[0])],
         params: &[bytes as u32, (bytes >> 32) as u32],
-        groups: Groups::Flat(bytes.div_ceil(LANES * 4)),
+        groups: bytes.div_ceil(LANES * 4),
         detail: "values",
     })?;
     let count = builder.graph.tensor(node.inputs[2]).bytes() / rows.size as u64;
@@ -39,7 +39,7 @@ pub(crate) fn scatter(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refu
         writes: &[output],
         reads: &[builder.tensor(node.inputs[1]), builder.tensor(node.inputs[2])],
         params: &[count as u32, rows.values, rows.picks, rows.columns],
-        groups: Groups::Flat(count.div_ceil(LANES)),
+        groups: count.div_ceil(LANES),
         detail: &format!("{} of {} rows of {}", rows.picks, rows.values, rows.columns),
     })
 }

@@ -4,7 +4,7 @@
 use accel_tosa::{Refusal, TensorId};
 
 use super::movers::word_groups;
-use crate::builder::{Builder, Groups, Launch};
+use crate::builder::{Builder, Launch};
 use crate::{DeviceCaps, DeviceKind};
 
 /// How a workgroup of `gemm_tiled.comp` divides its tile.
@@ -290,7 +290,7 @@ impl Product<'_> {
             writes: &[target],
             reads: &[a, b, bias],
             params: &params,
-            groups: Groups::Flat(workgroups(kernel, self.size) * u64::from(splits)),
+            groups: workgroups(kernel, self.size) * u64::from(splits),
             detail: &detail,
         })?;
         if splits == 1 {

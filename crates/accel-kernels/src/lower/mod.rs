@@ -6,10 +6,10 @@ mod gather;
 mod gemm;
 mod matmul;
 mod movers;
-mod pool;
-mod resize;
 pub(crate) mod pointwise;
+mod pool;
 mod reduce;
+mod resize;
 
 use accel_tosa::{Graph, Node, Op, Refusal, Rule};
 
@@ -28,7 +28,8 @@ const MAX_OPERATORS: usize = 16_384;
 /// A refusal of kind [`Rule::Unsupported`] that names the operator when no kernel covers it.
 pub fn lower(graph: &Graph, caps: &DeviceCaps) -> Result<Plan, Refusal> {
     if graph.nodes.len() > MAX_OPERATORS {
-        let message = format!("the graph has {} operators; at most {MAX_OPERATORS} are run", graph.nodes.len());
+        let message =
+            format!("the graph has {} operators; at most {MAX_OPERATORS} are run", graph.nodes.len());
         return Err(Refusal { at: None, rule: Rule::Level, message });
     }
     let mut builder = Builder::new(graph, caps);

@@ -5,7 +5,7 @@
 
 use accel_tosa::{DType, Node, Refusal, TensorId};
 
-use crate::builder::{Builder, Groups, Launch, Value};
+use crate::builder::{Builder, Launch, Value};
 
 /// Invocations of a workgroup of `move.comp` and `concat.comp`.
 pub(crate) const LANES: u64 = 64;
@@ -265,7 +265,7 @@ impl Gather {
             writes: &[builder.tensor(node.outputs[0])],
             reads: &[builder.tensor(node.inputs[0]), slices],
             params: &[rank, tiles, i.size, j.size, j.stride as u32, strides[at]],
-            groups: Groups::Flat(u64::from(tiles)),
+            groups: u64::from(tiles),
             detail: &format!("{}x{} of {rank} dims", i.size, j.size),
         })
     }
@@ -301,8 +301,8 @@ pub(crate) fn element_bytes(builder: &Builder<'_>, id: TensorId) -> Result<usize
 }
 
 /// Workgroups of kernels whose invocations own a 32-bit word each.
-pub(crate) fn word_groups(count: u64, size: usize) -> Groups {
-    Groups::Flat(count.div_ceil(4 / size as u64).div_ceil(LANES))
+pub(crate) fn word_groups(count: u64, size: usize) -> u64 {
+    count.div_ceil(4 / size as u64).div_ceil(LANES)
 }
 
 /// Factor and shift such that `(n * factor) >> 32 >> shift` is `n / d` for `n < 2^31`; `d` of 1 is the

@@ -2,7 +2,7 @@
 
 use accel_tosa::{NanMode, Node, ReduceOp, Refusal};
 
-use crate::builder::{Builder, Groups, Launch, Value};
+use crate::builder::{Builder, Launch, Value};
 use crate::chain::element;
 use crate::stage::{Code, Element};
 use crate::{DeviceCaps, DeviceKind};
@@ -120,7 +120,7 @@ fn launch(
         writes: &[write],
         reads: &[read],
         params: &[view.outputs() as u32, axis, inner, chunk, chunks, identity],
-        groups: Groups::Flat(view.blocks() * u64::from(chunks)),
+        groups: view.blocks() * u64::from(chunks),
         detail: &format!("{outer}x{axis}x{inner}, {lanes} lanes an axis in {chunks}"),
     })
 }
