@@ -8,6 +8,7 @@
 //! ended events before such a read and remembers how they ended. Two cases need hooks into a
 //! provider's inside, which no frame carries: `accounting.resource-lifecycle` and
 //! `submission.copy-path-diagnostics` are skipped, as the suite itself does without those hooks.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a broken exchange is a failure")]
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
