@@ -2,7 +2,7 @@
 //!
 //! [`Client`] has a typed call for every command and works over any [`Transport`]. [`FrontendTransport`] is the
 //! host-side one: it plays virtual machine monitor and guest at once, so a daemon can be driven without a
-//! virtual machine. [`CommandQueue`] and [`virtqueue`] know nothing of vhost-user: a transport for
+//! virtual machine. [`UioTransport`] drives the device from inside a guest, as root and without a kernel module. [`CommandQueue`] and [`virtqueue`] know nothing of vhost-user: a transport for
 //! another bus brings its own [`DeviceMemory`] and [`Notifier`].
 //!
 //! ```no_run
@@ -39,6 +39,7 @@ mod error;
 mod memory;
 mod queue;
 mod transport;
+mod uio;
 mod vhost_user;
 pub mod virtqueue;
 
@@ -49,4 +50,5 @@ pub use error::{Error, LoadFailure, Result};
 pub use memory::{DeviceMemory, MemfdMemory};
 pub use queue::{CommandQueue, QueueFeatures, RawBlock};
 pub use transport::{Notifier, Token, Transport, Wake};
+pub use uio::{UioOptions, UioTransport};
 pub use vhost_user::{Eventfds, FrontendQueue, FrontendTransport, Options};

@@ -87,3 +87,8 @@ pub trait Notifier: Send + Sync {
     /// [`crate::Error::System`].
     fn sleep(&self, timeout: Option<Duration>) -> Result<Wake>;
 }
+
+/// A timeout for epoll. Rounded up: rounding down would spin through the last millisecond.
+pub(crate) fn sleep_milliseconds(timeout: Option<Duration>) -> i32 {
+    timeout.map_or(-1, |timeout| i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX))
+}

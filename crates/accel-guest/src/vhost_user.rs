@@ -23,7 +23,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use crate::memory::MemfdMemory;
 use crate::queue::{CommandQueue, QueueFeatures};
-use crate::transport::{Notifier, Token, Transport, Wake};
+use crate::transport::{Notifier, Token, Transport, Wake, sleep_milliseconds};
 use crate::virtqueue::RingLayout;
 use crate::{Error, Result};
 
@@ -311,11 +311,8 @@ impl Notifier for Eventfds {
     }
 
     fn sleep(&self, timeout: Option<Duration>) -> Result<Wake> {
-        // Rounded up: rounding down would spin through the last millisecond.
-        let milliseconds = timeout
-            .map_or(-1, |timeout| i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
         let mut events = [EpollEvent::default(); 2];
-        let ready = match self.epoll.wait(milliseconds, &mut events) {
+        let ready = match self.epoll.wait(sleep_milliseconds(timeout), &mut events) {
             Ok(ready) => ready,
             // A signal: the caller looks at its deadline and sleeps again.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(Wake::TimedOut),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-/// Drives a vhost-device-accel daemon from the host, without a virtual machine.
+/// Drives the accelerator: a vhost-device-accel daemon from the host, or the device of a virtual machine from inside.
 #[derive(Debug, Parser)]
 #[command(name = "accelctl", version, after_help = AFTER_HELP)]
 pub struct Cli {
@@ -26,7 +26,7 @@ pub struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Without --socket a private daemon is started and stopped again (--spawn).
+Without --socket or --uio a private daemon is started and stopped again (--spawn).
 
 Exit codes: 0 ran, 1 unpredictable (or, for verify, different), 2 refused by the rules of TOSA, 3 anything else.";
 
@@ -36,6 +36,10 @@ pub struct Target {
     /// Socket of a running vhost-device-accel.
     #[arg(long, value_name = "PATH", global = true, conflicts_with_all = ["spawn", "daemon", "device"])]
     pub socket: Option<PathBuf>,
+
+    /// In a virtual machine: drive the device over uio_pci_generic, without the kernel module. Needs root and huge pages.
+    #[arg(long, global = true, conflicts_with_all = ["socket", "spawn", "daemon", "device"])]
+    pub uio: bool,
 
     /// Start a private daemon; the default without --socket.
     #[arg(long, global = true)]

@@ -1,10 +1,10 @@
-//! Reaching the device: a running daemon's socket, or a private daemon.
+//! Reaching the device: a running daemon's socket, a private daemon, or, inside a virtual machine, the device itself.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use accel_guest::{Client, FrontendTransport, Options};
+use accel_guest::{Client, FrontendTransport, Options, Transport, UioOptions, UioTransport};
 
 use crate::args::Target;
 use crate::error::{Error, Result};
@@ -19,10 +19,13 @@ const END: Duration = Duration::from_secs(5);
 const LINES: usize = 10;
 const STEP: Duration = Duration::from_millis(10);
 
+/// A driver, however its frames travel.
+pub type Driver = Client<Box<dyn Transport>>;
+
 /// A device that answers.
 pub struct Connection {
     // Before the daemon: it ends when its guest leaves.
-    client: Client<FrontendTransport>,
+    client: Driver,
     daemon: Option<Daemon>,
 }
 
@@ -32,6 +35,9 @@ impl Connection {
     /// # Errors
     /// The socket or the private daemon cannot be used.
     pub fn open(target: &Target, verbose: bool) -> Result<Self> {
+        if target.uio {
+            return Ok(Self { client: driver(UioTransport::open(&UioOptions::default())?)?, daemon: None });
+        }
         match &target.socket {
             Some(socket) => Ok(Self { client: connect(socket)?, daemon: None }),
             None => {
@@ -42,7 +48,7 @@ impl Connection {
     }
 
     /// The driver.
-    pub fn client(&self) -> &Client<FrontendTransport> {
+    pub fn client(&self) -> &Driver {
         &self.client
     }
 
@@ -55,8 +61,12 @@ impl Connection {
     }
 }
 
-fn connect(socket: &Path) -> Result<Client<FrontendTransport>> {
-    Ok(Client::new(FrontendTransport::connect(socket, Options::default())?)?)
+fn connect(socket: &Path) -> Result<Driver> {
+    driver(FrontendTransport::connect(socket, Options::default())?)
+}
+
+fn driver(transport: impl Transport + 'static) -> Result<Driver> {
+    Ok(Client::new(Box::new(transport) as Box<dyn Transport>)?)
 }
 
 struct Daemon {
@@ -95,7 +105,7 @@ impl Daemon {
     }
 
     /// Connects as soon as the daemon listens.
-    fn connect(&mut self) -> Result<Client<FrontendTransport>> {
+    fn connect(&mut self) -> Result<Driver> {
         let socket = self.folder.path().join("accel.sock");
         let start = Instant::now();
         loop {

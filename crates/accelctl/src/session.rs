@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use accel_guest::{Buffer, Client, Context, Execution, FrontendTransport, Program, Queue, SlotBinding};
+use accel_guest::{Buffer, Context, Execution, Program, Queue, SlotBinding};
 use accel_proto::{Access, Usage};
 
+use crate::connection::Driver;
 use crate::error::{Error, Result};
 use crate::npy::Npy;
 use crate::progress::Upload;
@@ -13,7 +14,7 @@ use crate::tensor::Slot;
 
 /// Everything that a run needs; dropped, it leaves nothing on the device.
 pub struct Session<'a> {
-    client: &'a Client<FrontendTransport>,
+    client: &'a Driver,
     context: Context,
     queue: Option<Queue>,
     program: Option<Program>,
@@ -48,7 +49,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// The model cannot be read, or the device refuses it.
-    pub fn load(client: &'a Client<FrontendTransport>, model: &Path) -> Result<Self> {
+    pub fn load(client: &'a Driver, model: &Path) -> Result<Self> {
         let artifact = read(model)?;
         if artifact.is_empty() {
             return Err(Error::Content { path: model.into(), what: "the file is empty".into() });
