@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The device node: a misc device /dev/accel-virtioN. */
+/* The device node: a misc device /dev/vaccelN. */
 
 #include <linux/fs.h>
 #include <linux/idr.h>
@@ -61,7 +61,7 @@ int vaccel_node_add(struct vaccel_device *dev)
 	if (dev->number < 0)
 		return dev->number;
 	dev->misc.minor = MISC_DYNAMIC_MINOR;
-	dev->misc.name = kasprintf(GFP_KERNEL, "accel-virtio%d", dev->number);
+	dev->misc.name = kasprintf(GFP_KERNEL, "vaccel%d", dev->number);
 	dev->misc.fops = &node_fops;
 	dev->misc.parent = &dev->vdev->dev;
 	dev->misc.mode = 0660;

@@ -16,6 +16,14 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// The node of the kernel module cannot be used.
+    #[error("cannot use {} as an accelerator; is it the node of the module virtio_accel, and may you read and write it?", path.display())]
+    Node {
+        /// The node.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A vhost-user message failed.
     #[error("the device refused or broke off the vhost-user set-up at {step}")]
     Setup {

@@ -34,6 +34,7 @@
 //! ```
 
 mod arena;
+mod chardev;
 mod client;
 mod error;
 mod memory;
@@ -43,6 +44,7 @@ mod uio;
 mod vhost_user;
 pub mod virtqueue;
 
+pub use chardev::CharDevice;
 pub use client::{
     Buffer, Client, Context, Event, EventStatus, Execution, Pending, Program, Queue, SlotBinding, SlotInfo,
 };

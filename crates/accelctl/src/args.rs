@@ -26,7 +26,7 @@ pub struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Without --socket or --uio a private daemon is started and stopped again (--spawn).
+Without --socket, --char-device or --uio a private daemon is started and stopped again (--spawn).
 
 Exit codes: 0 ran, 1 unpredictable (or, for verify, different), 2 refused by the rules of TOSA, 3 anything else.";
 
@@ -36,6 +36,10 @@ pub struct Target {
     /// Socket of a running vhost-device-accel.
     #[arg(long, value_name = "PATH", global = true, conflicts_with_all = ["spawn", "daemon", "device"])]
     pub socket: Option<PathBuf>,
+
+    /// In a virtual machine: the node of the kernel module virtio_accel, /dev/accel/accel0 or /dev/vaccel0.
+    #[arg(long, value_name = "NODE", global = true, conflicts_with_all = ["socket", "uio", "spawn", "daemon", "device"])]
+    pub char_device: Option<PathBuf>,
 
     /// In a virtual machine: drive the device over uio_pci_generic, without the kernel module. Needs root and huge pages.
     #[arg(long, global = true, conflicts_with_all = ["socket", "spawn", "daemon", "device"])]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use accel_guest::{Client, FrontendTransport, Options, Transport, UioOptions, UioTransport};
+use accel_guest::{CharDevice, Client, FrontendTransport, Options, Transport, UioOptions, UioTransport};
 
 use crate::args::Target;
 use crate::error::{Error, Result};
@@ -37,6 +37,9 @@ impl Connection {
     pub fn open(target: &Target, verbose: bool) -> Result<Self> {
         if target.uio {
             return Ok(Self { client: driver(UioTransport::open(&UioOptions::default())?)?, daemon: None });
+        }
+        if let Some(node) = &target.char_device {
+            return Ok(Self { client: driver(CharDevice::open(node)?)?, daemon: None });
         }
         match &target.socket {
             Some(socket) => Ok(Self { client: connect(socket)?, daemon: None }),

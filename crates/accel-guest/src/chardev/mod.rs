@@ -1,0 +1,165 @@
+//! The transport for programs in a guest: the node of the kernel module `virtio_accel`.
+//!
+//! The kernel keeps the virtqueues, sleeps for interrupts, and lets a program reach only objects that it made through the
+//! same [`CharDevice`]. When that is dropped, the kernel ends all of them.
+
+mod uapi;
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::transport::{Token, Transport};
+use crate::{Error, Result};
+use uapi::{FOREVER, Info};
+
+/// An open node of the kernel module.
+pub struct CharDevice {
+    node: File,
+    info: Info,
+    /// By cookie, until taken or forgotten.
+    requests: Mutex<HashMap<u64, Request>>,
+}
+
+enum Request {
+    /// With the room for its response.
+    InFlight(usize),
+    /// Taken from the kernel for somebody who has not asked yet.
+    Done(Result<Vec<u8>>),
+}
+
+impl CharDevice {
+    /// Opens a node, `/dev/accel/accel0` or `/dev/vaccel0`.
+    ///
+    /// # Errors
+    /// [`Error::Node`] where it cannot be opened or is not a node of the module; [`Error::Incompatible`] for another version of it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let cannot = |source| Error::Node { path: path.into(), source };
+        let node = OpenOptions::new().read(true).write(true).open(path).map_err(cannot)?;
+        let info = uapi::info(&node).map_err(cannot)?;
+        if info.version != uapi::VERSION {
+            let text =
+                format!("its kernel module speaks version {} instead of {}", info.version, uapi::VERSION);
+            return Err(Error::Incompatible(text));
+        }
+        Ok(Self { node, info, requests: Mutex::default() })
+    }
+
+    fn requests(&self) -> MutexGuard<'_, HashMap<u64, Request>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one response out of the kernel, whose room for them is full.
+    fn make_room(&self) -> Result<()> {
+        // Whoever finds its response gone from the kernel looks here next, and must not look before it is here.
+        let mut requests = self.requests();
+        let mut response = vec![0; 4096];
+        let mut taken = uapi::wait(&self.node, 0, 0, &mut response);
+        if taken.result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOSPC)) {
+            response = vec![0; taken.bytes];
+            taken = uapi::wait(&self.node, taken.cookie, 0, &mut response);
+        }
+        let outcome = match taken.result {
+            Ok(()) => {
+                response.truncate(taken.bytes);
+                Ok(response)
+            }
+            // Somebody was faster: there is room.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::ENOENT | libc::EINTR)) => {
+                return Ok(());
+            }
+            Err(error) => Err(failure("take a response from the device node", error)),
+        };
+        requests.insert(taken.cookie, Request::Done(outcome));
+        Ok(())
+    }
+}
+
+impl Transport for CharDevice {
+    fn config(&self) -> &[u8] {
+        &self.info.config
+    }
+
+    fn queues(&self) -> usize {
+        self.info.queues as usize
+    }
+
+    fn submit(&self, queue: usize, request: &[&[u8]], response_capacity: usize) -> Result<Token> {
+        let queues = self.queues();
+        let number = u32::try_from(queue).ok().filter(|_| queue < queues);
+        let number = number.ok_or(Error::NoSuchQueue { queue, queues })?;
+        let frame = request.concat();
+        let bytes = frame.len().saturating_add(response_capacity);
+        let too_large = || Error::TooLarge { bytes, available: self.info.max_bytes as usize };
+        let room = u32::try_from(response_capacity).map_err(|_| too_large())?;
+        loop {
+            let error = match uapi::submit(&self.node, number, &frame, room) {
+                Ok(cookie) => {
+                    self.requests().entry(cookie).or_insert(Request::InFlight(response_capacity));
+                    return Ok(Token { queue, id: cookie });
+                }
+                Err(error) => error,
+            };
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EBUSY) => self.make_room()?,
+                Some(libc::EMSGSIZE) => return Err(too_large()),
+                _ => return Err(failure("send a request through the device node", error)),
+            }
+        }
+    }
+
+    fn wait(&self, token: Token, timeout: Option<Duration>) -> Result<Vec<u8>> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let room = match self.requests().get(&token.id) {
+                None => return Err(Error::UnknownToken),
+                Some(Request::InFlight(room)) => Some(*room),
+                Some(Request::Done(_)) => None,
+            };
+            let Some(room) = room else {
+                return match self.requests().remove(&token.id) {
+                    Some(Request::Done(outcome)) => outcome,
+                    _ => Err(Error::UnknownToken),
+                };
+            };
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left_ns = left.map_or(FOREVER, |left| u64::try_from(left.as_nanos()).unwrap_or(FOREVER));
+            let mut response = vec![0; room];
+            let taken = uapi::wait(&self.node, token.id, left_ns, &mut response);
+            let outcome = match taken.result {
+                Ok(()) => {
+                    response.truncate(taken.bytes);
+                    Ok(response)
+                }
+                Err(error) => match error.raw_os_error() {
+                    // ENOENT: another thread took it out to make room, and it is here.
+                    Some(libc::EINTR | libc::ENOENT) => continue,
+                    Some(libc::ETIME) => return Err(Error::TimedOut(timeout.unwrap_or_default())),
+                    _ => Err(failure("wait for a response from the device node", error)),
+                },
+            };
+            self.requests().remove(&token.id);
+            return outcome;
+        }
+    }
+
+    fn forget(&self, token: Token) {
+        let mut requests = self.requests();
+        // An error says that the response was taken out already.
+        let _ = uapi::forget(&self.node, token.id);
+        requests.remove(&token.id);
+    }
+}
+
+fn failure(what: &'static str, source: io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::ENODEV) => Error::Gone,
+        Some(libc::EIO) => Error::Ring("the kernel module found a response longer than its room"),
+        _ => Error::System { what, source },
+    }
+}
