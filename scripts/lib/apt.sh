@@ -39,3 +39,15 @@ ensure_apt() {
 
 # ensure_command COMMAND PACKAGE: for tools that need not come from a package.
 ensure_command() { have "$1" || ensure_apt "$2"; }
+
+# debian_source SUITE...: an apt source of these suites, from the place and with the key that the machine already uses for its own.
+debian_source() {
+    local codename uri key
+    codename=$(. /etc/os-release && printf '%s' "${VERSION_CODENAME:-}")
+    uri=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' | awk -v r="$codename" '$1 == r && $2 == "main" { print $3; exit }')
+    [ -n "$uri" ] || fail "no apt source of this machine has the suite '$codename', so there is no telling where Debian's packages come from; add one, then start the script again."
+    key=$(sed -n 's/^Signed-By: *\(\/.*\)$/\1/p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -1)
+    [ -n "$key" ] || key=$(sed -n "s/^deb .*signed-by=\([^] ]*\).* $codename .*/\1/p" /etc/apt/sources.list 2>/dev/null | head -1)
+    [ -n "$key" ] || key=/usr/share/keyrings/debian-archive-keyring.gpg
+    printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' "$uri" "$*" "$key"
+}

@@ -22,17 +22,11 @@ other_driver_present() {
 
 # Adds the backports suite of this Debian, from the place and with the key that the machine already uses.
 add_backports() {
-    local codename=$1 sources uri key
+    local codename=$1 sources
     if apt-get indextargets --format '$(RELEASE)' | grep -qx "$codename-backports"; then return; fi
-    uri=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' | awk -v r="$codename" '$1 == r && $2 == "main" { print $3; exit }')
-    [ -n "$uri" ] || fail "no apt source of this machine has the suite $codename; add $codename-backports by hand, then start the script again."
-    key=$(sed -n 's/^Signed-By: *\(\/.*\)$/\1/p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -1)
-    [ -n "$key" ] || key=$(sed -n "s/^deb .*signed-by=\([^] ]*\).* $codename .*/\1/p" /etc/apt/sources.list 2>/dev/null | head -1)
-    [ -n "$key" ] || key=/usr/share/keyrings/debian-archive-keyring.gpg
     sources=/etc/apt/sources.list.d/$codename-backports.sources
     say "adding $sources"
-    printf 'Types: deb\nURIs: %s\nSuites: %s-backports\nComponents: main\nSigned-By: %s\n' "$uri" "$codename" "$key" |
-        as_root tee "$sources" >/dev/null
+    debian_source "$codename-backports" | as_root tee "$sources" >/dev/null
     APT_LISTS_FRESH=
 }
 
