@@ -26,7 +26,7 @@ OPERATORS = """
     reduce_all reduce_any reduce_max reduce_min reduce_product reduce_sum rescale reshape resize reverse rsqrt select sigmoid sin slice
     sub table tanh tile transpose
 """.split()
-# Types for which a refusal is a failure. The generator also makes tests of others, and those may be refused.
+# Types for which a refusal is a failure. Tests of others, and those that need an extension of TOSA, may be refused.
 PROMISED = {"b", "i8", "i32", "f16", "f32"}
 TYPE = re.compile(r"(?:acc|out)?((?:b|i4|i8|i16|i32|i48|f16|f32|bf16|f8e4m3|f8e5m2)(?:x(?:b|i4|i8|i16|i32|i48|f16|f32|bf16|f8e4m3|f8e5m2))*)")
 
@@ -41,7 +41,8 @@ class Case:
         words = re.sub(r"ERRORIF_[A-Za-z0-9]+_", "", folder.name).split("_")
         types = [found[1] for found in map(TYPE.fullmatch, words) if found]
         self.type = " ".join(dict.fromkeys(types)) or "-"
-        self.promised = set("x".join(types).split("x")) <= PROMISED
+        extensions = self.description.get("test_requirements", {}).get("extensions_required")
+        self.promised = set("x".join(types).split("x")) <= PROMISED and not extensions
         self.operator = max((op for op in OPERATORS if folder.name.startswith(op + "_")), key=len, default=folder.name.split("_")[0])
 
     def reference(self, index):
