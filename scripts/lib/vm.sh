@@ -133,3 +133,32 @@ make_initrd() {
         "bin/driver=$ROOT/scripts/guest/driver" "bin/busybox=$KERNEL/bin/busybox" "bin/accelctl=$GUEST_PROGRAM" \
         "etc/modules=$list" "lib/modules=$VM/modules" "${files[@]}"
 }
+
+# ensure_headers SERIES: what modules for that kernel are built with. Sets HEADERS.
+ensure_headers() {
+    local series=$1 root=$VM/headers-$1 needed
+    HEADERS=$root/usr/src/linux-headers-$RELEASE
+    if [ -f "$root/complete-$RELEASE" ]; then return; fi
+    say "fetching the headers of Linux $RELEASE into $root"
+    needed=$(private_apt "$series" apt-cache show "linux-headers-$RELEASE" |
+        sed -n 's/^Depends:.*\(linux-headers-[^ ,]*-common\).*\(linux-kbuild-[^ ,]*\).*/\1 \2/p' | head -1)
+    [ -n "$needed" ] || fail "linux-headers-$RELEASE depends on other packages than it used to: $(private_apt "$series" apt-cache show "linux-headers-$RELEASE" | grep ^Depends)"
+    rm -rf "$root"
+    # Two names.
+    # shellcheck disable=SC2086
+    fetch_alone "$series" "$root" "linux-headers-$RELEASE" $needed
+    sed -i "s|^include /usr/src|include $root/usr/src|" "$HEADERS/Makefile"
+    touch "$root/complete-$RELEASE"
+}
+
+# build_module SERIES: builds a copy of the guest driver's sources for that kernel. Sets MODULE.
+build_module() {
+    local series=$1 sources=$ROOT/crates/accel-guest/kmod folder=$VM/kmod-$1
+    ensure_command make make
+    ensure_command gcc gcc
+    ensure_headers "$series"
+    rm -rf "$folder" && mkdir -p "$folder"
+    cp "$sources"/*.[ch] "$sources/Kbuild" "$folder"
+    make -s -C "$HEADERS" M="$folder" modules >"$folder/log" 2>&1 || { cat "$folder/log" >&2; fail "the kernel module does not build for $RELEASE."; }
+    MODULE=$folder/virtio_accel.ko
+}
