@@ -1,7 +1,9 @@
 //! Graphs built here, through the daemon's socket, against the oracle in double precision.
 
 use accel_tosa::DType;
-use vhost_device_accel_workspace::{Daemon, Result, compare, data_entries, graphs, oracle, run};
+use vhost_device_accel_workspace::{
+    Daemon, Element, Result, Tensor, compare, data_entries, graphs, oracle, run,
+};
 
 /// Runs a graph on random inputs and compares every output.
 fn check(artifact: &[u8]) -> Result<()> {
@@ -54,5 +56,20 @@ fn given_graphs() -> Result<()> {
         check(&std::fs::read(&path)?).map_err(|error| format!("{}: {error}", path.display()))?;
         println!("{}: right", path.display());
     }
+    Ok(())
+}
+
+/// Weights that no frame can carry: the artifact goes through a buffer (LOAD_PROGRAM_FROM_BUFFER).
+#[test]
+fn an_artifact_beyond_one_frame() -> Result<()> {
+    let Some(daemon) = Daemon::start()? else { return Ok(()) };
+    let client = daemon.connect()?;
+    let artifact = graphs::add_constant(5 << 20);
+    assert!(artifact.len() as u64 > client.info().max_artifact_bytes.get());
+    let input = Tensor::from_f64(Element::I32, &[5 << 20], (0..5 << 20).map(f64::from));
+    let sums = run(&client, &artifact, &[input])?;
+    assert!(
+        (0..5 << 20).zip(sums[0].to_f64()).all(|(index, sum)| sum == f64::from(index * 2 % 1009 + index))
+    );
     Ok(())
 }

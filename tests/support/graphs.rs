@@ -49,6 +49,17 @@ pub fn add_one(count: i32) -> Vec<u8> {
     w.finish()
 }
 
+/// Adds a constant of `count` INT32 elements: `index * 2 % 1009` at each index.
+pub fn add_constant(count: i32) -> Vec<u8> {
+    let mut w = Writer::new();
+    let weights: Vec<u8> = (0..count).flat_map(|index| (index * 2 % 1009).to_le_bytes()).collect();
+    w.input("x", DType::Int32, &[count]);
+    w.constant("weights", DType::Int32, &[count], &weights);
+    w.op("ADD", Attribute::None, &["x", "weights"], "sum", DType::Int32, &[count]);
+    w.output("sum");
+    w.finish()
+}
+
 /// A network as mobile ones begin: a strided convolution, three blocks of depthwise and pointwise convolutions
 /// with a residual ADD, then two more convolutions; every one but a block's last is clamped to 0..6. The input is
 /// 1 x side x side x 3.
