@@ -325,7 +325,7 @@ def scenario(options, folder, stack):
     for guest in guests:
         boot = guest.boot()
         info = guest.json("info")
-        say(f"guest {guest.number}: Linux {guest('uname -r').strip()} booted in {boot:.1f} s; driver {guest('driver').strip()}; device {info['name']}")
+        say(f"guest {guest.number}: Linux {guest('uname -r').strip()} booted in {boot:.1f} s; driver {guest('driver').strip()} (accelctl {' '.join(guest.target)}); device {info['name']}")
         in_guest(guest, expected, f"guest {guest.number}")
     if options.guests > 1:
         together(guests, small, 2000)

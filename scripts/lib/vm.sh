@@ -109,29 +109,37 @@ build_guest_program() {
 # Models that the guest runs; small ones, as an emulated processor carries every byte.
 VM_MODELS="et_mlp_fp et_mlp_int8"
 
-# make_initrd MODULE...: the guest's file system with these modules (names, or files), in loading order. Sets INITRD.
+# add_module MODULE: puts a kernel module (a name, or a file), after those that it depends on, into build/vm/modules and its list.
+add_module() {
+    local name file copy needed
+    name=$(basename "$1" .ko)
+    copy=$VM/modules/$name.ko
+    [ ! -f "$copy" ] || return 0
+    file=$1
+    [ -f "$file" ] || file=$(find "$KERNEL/lib/modules" -name "$name.ko*" -o -name "${name//_/-}.ko*" | head -1)
+    case $file in
+    '') return 0 ;; # built in
+    *.xz) xz -dc "$file" >"$copy" ;;
+    *) cp "$file" "$copy" ;;
+    esac
+    for needed in $(tr '\0' '\n' <"$copy" | sed -n 's/^depends=//p' | tr ',' ' '); do add_module "$needed"; done
+    echo "$name" >>"$VM/modules.list"
+}
+
+# make_initrd MODULE...: the guest's file system with these modules, in loading order. Sets INITRD.
 make_initrd() {
-    local module file list=$VM/modules.list files=() model
-    : >"$list"
-    rm -rf "$VM/models" "$VM/modules" && mkdir -p "$VM/models" "$VM/modules"
-    for model in $VM_MODELS; do ln -s "$ROOT/tests/data/models/$model" "$VM/models/$model"; done
-    for module; do
-        file=$module
-        [ -f "$file" ] || file=$(find "$KERNEL/lib/modules" -name "$module.ko" -o -name "$module.ko.xz" -o -name "${module//_/-}.ko*" | head -1)
-        # What is no module is built in.
-        [ -n "$file" ] || continue
-        module=$(basename "${file%.xz}" .ko)
-        case $file in
-        *.xz) xz -dc "$file" >"$VM/modules/$module.ko" ;;
-        *) cp "$file" "$VM/modules/$module.ko" ;;
-        esac
-        echo "$module" >>"$list"
+    local module files=() model
+    rm -rf "$VM/models" "$VM/modules" "$VM/modules.list"
+    mkdir -p "$VM/models" "$VM/modules"
+    for module; do add_module "$module"; done
+    for model in $VM_MODELS; do
+        ln -s "$ROOT/tests/data/models/$model" "$VM/models/$model"
+        files+=("models/$model=$ROOT/tests/data/models/$model")
     done
-    for model in $VM_MODELS; do files+=("models/$model=$ROOT/tests/data/models/$model"); done
     INITRD=$VM/initrd.gz
     python3 "$ROOT/scripts/cpio.py" "$INITRD" "init=$ROOT/scripts/guest/init" "bin/device=$ROOT/scripts/guest/device" \
         "bin/driver=$ROOT/scripts/guest/driver" "bin/busybox=$KERNEL/bin/busybox" "bin/accelctl=$GUEST_PROGRAM" \
-        "etc/modules=$list" "lib/modules=$VM/modules" "${files[@]}"
+        "etc/modules=$VM/modules.list" "lib/modules=$VM/modules" "${files[@]}"
 }
 
 # ensure_headers SERIES: what modules for that kernel are built with. Sets HEADERS.
@@ -159,6 +167,7 @@ build_module() {
     ensure_headers "$series"
     rm -rf "$folder" && mkdir -p "$folder"
     cp "$sources"/*.[ch] "$sources/Kbuild" "$folder"
-    make -s -C "$HEADERS" M="$folder" modules >"$folder/log" 2>&1 || { cat "$folder/log" >&2; fail "the kernel module does not build for $RELEASE."; }
+    # Without types for BPF, which need further tools.
+    make -s -C "$HEADERS" M="$folder" CONFIG_DEBUG_INFO_BTF_MODULES= modules >"$folder/log" 2>&1 || { cat "$folder/log" >&2; fail "the kernel module does not build for $RELEASE."; }
     MODULE=$folder/virtio_accel.ko
 }
