@@ -52,8 +52,12 @@ struct vaccel_device {
 	atomic64_t next_id;
 	struct mutex files_lock;
 	struct list_head files;
+#if IS_ENABLED(CONFIG_DRM_ACCEL)
+	struct drm_device *drm;
+#else
 	struct miscdevice misc;
 	int number;
+#endif
 	u32 queue_count;
 	struct vaccel_queue queues[VACCEL_MAX_QUEUES];
 };
@@ -153,7 +157,7 @@ __poll_t vaccel_file_poll(struct vaccel_file *file, struct file *filp, poll_tabl
 void vaccel_reap(struct work_struct *work);
 extern struct workqueue_struct *vaccel_reaper;
 
-/* node.c */
+/* node_misc.c or node_drm.c */
 int vaccel_node_add(struct vaccel_device *dev);
 void vaccel_node_remove(struct vaccel_device *dev);
 

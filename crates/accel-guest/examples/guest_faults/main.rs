@@ -156,7 +156,7 @@ fn unplug(node: &Path, model: &Path) -> Outcome<String> {
     let (client, bare) = (open(node)?, Node::open(node)?);
     let work = Work::new(&client, model)?;
     let mut last = client.submit(work.queue, work.program, &work.bindings, None)?;
-    for _ in 1..client.info().max_events_per_context.get().min(500) {
+    for _ in 1..client.info().max_events_per_context.get().min(100) {
         last = client.submit(work.queue, work.program, &work.bindings, None)?;
     }
     let execution = client.execute_async(work.queue, work.program, &work.bindings, None);

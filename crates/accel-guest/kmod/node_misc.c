@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The device node: a misc device /dev/vaccelN. */
+/* The device node of kernels without DRM accel: a misc device /dev/vaccelN. */
 
 #include <linux/fs.h>
 #include <linux/idr.h>
