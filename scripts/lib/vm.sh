@@ -98,12 +98,12 @@ ensure_kernel() {
     RELEASE=${RELEASE#vmlinuz-}
 }
 
-# Builds accelctl without libraries, so that it runs in any guest: sets GUEST_PROGRAM.
+# Builds accelctl without libraries, so that it runs in any guest: sets GUEST_PROGRAM. With a target named, its flags leave alone what
+# is built without.
 build_guest_program() {
     local target=x86_64-unknown-linux-gnu
-    # A target folder of its own: other flags would throw away what is built in the usual one.
-    RUSTFLAGS='-C target-feature=+crt-static' cargo_build -p accelctl --target "$target" --target-dir "$VM/target"
-    GUEST_PROGRAM=$VM/target/$target/debug/accelctl
+    RUSTFLAGS='-C target-feature=+crt-static' cargo_build -p accelctl --target "$target"
+    GUEST_PROGRAM=$(target_folder)/$target/debug/accelctl
 }
 
 # Models that the guest runs; small ones, as an emulated processor carries every byte.
