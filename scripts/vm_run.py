@@ -209,18 +209,18 @@ class Guest:
         slept = r"$(sed -n 's/^voluntary_ctxt_switches:\s*//p' /proc/$job/status)"
         self(f'until [ "{slept}" -gt {runs} ]; do usleep 100000; [ ! -s /tmp/busy ] || {{ cat /tmp/busy; false; break; }}; done')
 
-    def replug(self, restart):
-        """The documented sequence for a daemon that died under a running guest; returns what the program at work was told."""
+    # unplug, a new daemon, plug: the documented sequence for replacing a daemon under a running guest.
+
+    def unplug(self):
         self.qmp("device_del", id=DEVICE["id"])
         self.qmp.wait("DEVICE_DELETED", DEVICE["id"])
         self.qmp("chardev-remove", id="accel0")
-        told = self("wait $job; code=$?; cat /tmp/busy; [ $code = 3 ]").strip()
-        restart()
+
+    def plug(self):
         address = {"type": "unix", "data": {"path": str(self.accel)}}
         self.qmp("chardev-add", id="accel0", backend={"type": "socket", "data": {"addr": address, "server": False}})
         self.qmp("device_add", **DEVICE)
         self.target = self("device").split()
-        return told
 
     def close(self):
         if self.process.poll() is None:
@@ -350,10 +350,18 @@ def scenario(options, folder, stack):
         guest.busy(small)
         start = time.monotonic()
         daemon.kill()
-        told = guest.replug(daemon.start)
+        guest.unplug()
+        told = guest("wait $job; code=$?; cat /tmp/busy; [ $code = 3 ]").strip()
+        daemon.start()
+        guest.plug()
         say(f"daemon killed with SIGKILL at work and replaced (device_del, chardev-remove, restart, chardev-add, device_add) in {time.monotonic() - start:.1f} s")
         say(f"the program at work was told: {told}")
         in_guest(guest, expected, "on the new daemon")
+        guest.unplug()
+        daemon.close()
+        daemon.start()
+        guest.plug()
+        in_guest(guest, {small: expected[small]}, "after a planned restart of the daemon")
     for guest in guests:
         guest.serial.sendall(b"poweroff -f\n")
         guest.process.wait(30)
