@@ -80,7 +80,7 @@ int vaccel_queues_init(struct vaccel_device *dev)
 	}
 	do {
 		ret = find_queues(dev, count);
-	} while (ret == -ENOENT && --count);
+	} while ((ret == -ENOENT || ret == -EINVAL) && --count);
 	if (ret)
 		return ret;
 	for (i = 0; i < dev->queue_count; i++)

@@ -31,7 +31,7 @@ static int command(struct vaccel_file *file, u16 opcode, u64 id, u32 payload)
 	if (!ret)
 		ret = vaccel_request_send(req, 0, true);
 	if (!ret) {
-		wait_event(req->wait, smp_load_acquire(&req->done));
+		wait_event_idle(req->wait, smp_load_acquire(&req->done));
 		if (req->error)
 			ret = req->error;
 		else if (req->used < WIRE_HEADER)
@@ -125,7 +125,7 @@ void vaccel_reap(struct work_struct *work)
 	struct vaccel_file *file = container_of(work, struct vaccel_file, reap);
 
 	cancel_events(file);
-	wait_event(file->wait, drained(file));
+	wait_event_idle(file->wait, drained(file));
 	cancel_events(file);
 	end_objects(file);
 	vaccel_file_put(file);

@@ -2,8 +2,9 @@
 //!
 //! [`Client`] has a typed call for every command and works over any [`Transport`]. [`FrontendTransport`] is the
 //! host-side one: it plays virtual machine monitor and guest at once, so a daemon can be driven without a
-//! virtual machine. [`UioTransport`] drives the device from inside a guest, as root and without a kernel module. [`CommandQueue`] and [`virtqueue`] know nothing of vhost-user: a transport for
-//! another bus brings its own [`DeviceMemory`] and [`Notifier`].
+//! virtual machine. Inside a guest [`CharDevice`] goes through the node of the kernel module in `kmod/`, and [`UioTransport`] drives
+//! the device itself, as root and without that module. [`CommandQueue`] and [`virtqueue`] know nothing of vhost-user: a
+//! transport for another bus brings its own [`DeviceMemory`] and [`Notifier`].
 //!
 //! ```no_run
 //! # fn main() -> accel_guest::Result<()> {

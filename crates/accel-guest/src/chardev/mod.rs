@@ -163,3 +163,19 @@ fn failure(what: &'static str, source: io::Error) -> Error {
         _ => Error::System { what, source },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nodes_of_the_module_are_driven() {
+        for path in ["/dev/null", "/dev/no such node"] {
+            match CharDevice::open(path) {
+                Err(error @ Error::Node { .. }) => assert!(error.to_string().contains(path), "{error}"),
+                Err(error) => panic!("{path}: {error}"),
+                Ok(_) => panic!("{path} was taken for an accelerator"),
+            }
+        }
+    }
+}
