@@ -61,3 +61,5 @@ const uint S_ROUND_F16 = 74u;
 const uint S_ROUND_BF16 = 75u;
 const uint S_INT_TO_BF16 = 76u;
 const uint S_FLOAT_TO_BOOL = 77u;
+const uint S_ROUND_E4M3 = 78u;
+const uint S_ROUND_E5M2 = 79u;

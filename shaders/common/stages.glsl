@@ -108,6 +108,8 @@ uvec4 convert_stage(uint code, uvec4 a, uint type) {
     case S_TO_BOOL: B(notEqual(a, uvec4(0u)));
     case S_ROUND_F16: return f16_widen(f16_bits(a));
     case S_ROUND_BF16: return bf16_bits(a) << 16;
+    case S_ROUND_E4M3: return e4m3_widen(e4m3_bits(a));
+    case S_ROUND_E5M2: return f16_widen(e5m2_bits(a) << 8);
     case S_INT_TO_BF16: return int_to_bf16(ivec4(a));
     case S_FLOAT_TO_BOOL: B(notEqual(a & 0x7fffffffu, uvec4(0u)));
     }

@@ -5,6 +5,9 @@
 #define BF16 2
 #define I8 3
 #define I32 4
+#define E4M3 5
+#define E5M2 6
+#define I16 7
 
 #if defined(IN)
 #if IN == F32
@@ -27,6 +30,18 @@ Acc load_in(uint64_t base, uint64_t at) { return uintBitsToFloat(uint(PtrU16(bas
 #define Acc int
 #define Acc4 ivec4
 Acc load_in(uint64_t base, uint64_t at) { return int(PtrI8(base + at).v); }
+#elif IN == I16
+#define IN_BYTES 2
+#define Acc int
+#define Acc4 ivec4
+Acc load_in(uint64_t base, uint64_t at) { return int(PtrI16(base + at * 2).v); }
+#elif IN == E4M3 || IN == E5M2
+#define IN_BYTES 1
+#define Acc float
+#define Acc4 vec4
+Acc load_in(uint64_t base, uint64_t at) {
+    return uintBitsToFloat(widen(IN == E4M3 ? T_E4M3 : T_E5M2, uvec4(PtrU8(base + at).v)).x);
+}
 #endif
 #endif
 
@@ -43,6 +58,12 @@ uint out_bits(float x) { return bf16_bits(uvec4(floatBitsToUint(x))).x & 0xffffu
 #elif OUT == I8
 #define OUT_BYTES 1
 uint out_bits(int x) { return uint(x) & 0xffu; }
+#elif OUT == I16
+#define OUT_BYTES 2
+uint out_bits(int x) { return uint(x) & 0xffffu; }
+#elif OUT == E4M3 || OUT == E5M2
+#define OUT_BYTES 1
+uint out_bits(float x) { return narrow(OUT == E4M3 ? T_E4M3 : T_E5M2, uvec4(floatBitsToUint(x))).x & 0xffu; }
 #elif OUT == I32
 #define OUT_BYTES 4
 uint out_bits(int x) { return uint(x); }

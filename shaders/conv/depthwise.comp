@@ -4,6 +4,8 @@
 // variant f16 IN=F16 OUT=F16
 // variant bf16 IN=BF16 OUT=BF16
 // variant i8 IN=I8 OUT=I32
+// variant e4m3 IN=E4M3 OUT=F16
+// variant e5m2 IN=E5M2 OUT=F16
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"

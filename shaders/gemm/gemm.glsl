@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A[m][k] * B[k][n] + bias: what the kernels of MATMUL and CONV2D share. A variant
 // says how A is addressed: as a matrix (default) or as the windows of an image (IMAGE).
-#if IN == F32 || IN == F16 || IN == BF16
+#if IN != I8
 #define IS_FLOAT 1
 #else
 #define IS_FLOAT 0

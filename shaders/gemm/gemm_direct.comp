@@ -12,6 +12,10 @@
 // variant image_f16 IN=F16 OUT=F16 IMAGE
 // variant image_bf16 IN=BF16 OUT=BF16 IMAGE
 // variant image_i8 IN=I8 OUT=I32 IMAGE
+// variant plain_e4m3 IN=E4M3 OUT=F16
+// variant plain_e5m2 IN=E5M2 OUT=F16
+// variant image_e4m3 IN=E4M3 OUT=F16 IMAGE
+// variant image_e5m2 IN=E5M2 OUT=F16 IMAGE
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require

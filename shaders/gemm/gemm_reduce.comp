@@ -6,6 +6,8 @@
 // variant bf16f32 IN=BF16 OUT=F32
 // variant bf16 IN=BF16 OUT=BF16
 // variant i8 IN=I8 OUT=I32
+// variant e4m3 IN=E4M3 OUT=F16
+// variant e5m2 IN=E5M2 OUT=F16
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"

@@ -13,6 +13,12 @@
 // variant conv_f16 IN=F16 OUT=F16 ROWS_OF_K IMAGE
 // variant conv_bf16 IN=BF16 OUT=BF16 ROWS_OF_K IMAGE
 // variant conv_i8 IN=I8 OUT=I32 ROWS_OF_K IMAGE
+// variant matmul_e4m3 IN=E4M3 OUT=F16
+// variant pointwise_e4m3 IN=E4M3 OUT=F16 ROWS_OF_K
+// variant conv_e4m3 IN=E4M3 OUT=F16 ROWS_OF_K IMAGE
+// variant matmul_e5m2 IN=E5M2 OUT=F16
+// variant pointwise_e5m2 IN=E5M2 OUT=F16 ROWS_OF_K
+// variant conv_e5m2 IN=E5M2 OUT=F16 ROWS_OF_K IMAGE
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"

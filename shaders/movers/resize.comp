@@ -1,13 +1,15 @@
 // RESIZE. A sample lies at (output coordinate * d + offset) / n of the input, in exact integer arithmetic.
-// An invocation makes one word of the output.
+// An invocation makes one word of the output, or one INT48 (WIDE).
 // variant nearest_f32 IN=F32 OUT=F32 NEAREST
 // variant nearest_f16 IN=F16 OUT=F16 NEAREST
 // variant nearest_bf16 IN=BF16 OUT=BF16 NEAREST
 // variant nearest_i8 IN=I8 OUT=I8 NEAREST
+// variant nearest_i16 IN=I16 OUT=I16 NEAREST
 // variant bilinear_f32 IN=F32 OUT=F32
 // variant bilinear_f16 IN=F16 OUT=F16
 // variant bilinear_bf16 IN=BF16 OUT=BF16
 // variant bilinear_i8 IN=I8 OUT=I32
+// variant bilinear_i16 IN=I16 WIDE
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
@@ -45,7 +47,17 @@ Place place(uint at, int n, int d, int offset, uint extent) {
     return Place(uint(clamp(low, 0, last)), uint(clamp(low + 1, 0, last)), position - low * n);
 }
 
-uint sample_at(uint index) {
+#if defined(WIDE)
+#include "common/int48.glsl"
+#define Sample int64_t
+#define Sum int64_t
+int64_t out_bits(int64_t x) { return x; }
+#else
+#define Sample uint
+#define Sum Acc
+#endif
+
+Sample sample_at(uint index) {
     uint c = index % p.channels;
     index /= p.channels;
     uint ox = index % p.out_w;
@@ -64,10 +76,10 @@ uint sample_at(uint index) {
     Acc v01 = load_in(p.src, (low + x.high) * p.channels + c);
     Acc v10 = load_in(p.src, (high + x.low) * p.channels + c);
     Acc v11 = load_in(p.src, (high + x.high) * p.channels + c);
-#if IN == I8
+#if IN == I8 || IN == I16
     Acc top = v00 * (p.x_n - x.part) + v01 * x.part;
     Acc bottom = v10 * (p.x_n - x.part) + v11 * x.part;
-    return out_bits(top * (p.y_n - y.part) + bottom * y.part);
+    return out_bits(Sum(top) * (p.y_n - y.part) + Sum(bottom) * y.part);
 #else
     float dx = float(x.part) / float(p.x_n);
     float dy = float(y.part) / float(p.y_n);
@@ -80,6 +92,9 @@ uint sample_at(uint index) {
 
 void main() {
     uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
+#if defined(WIDE)
+    if (serial < p.count) store_i48(p.dst, serial, sample_at(uint(serial)));
+#else
     if (serial * OUT_A_WORD >= p.count) return;
     uint first = uint(serial) * OUT_A_WORD;
     uint own = min(OUT_A_WORD, p.count - first);
@@ -92,4 +107,5 @@ void main() {
     } else {
         for (uint j = 0; j < own; j++) store_element(p.dst, first + j, word >> (8 * OUT_BYTES * j));
     }
+#endif
 }

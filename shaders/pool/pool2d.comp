@@ -4,10 +4,16 @@
 // variant max_f16 IN=F16 OUT=F16 MAX
 // variant max_bf16 IN=BF16 OUT=BF16 MAX
 // variant max_i8 IN=I8 OUT=I8 MAX
+// variant max_i16 IN=I16 OUT=I16 MAX
+// variant max_e4m3 IN=E4M3 OUT=E4M3 MAX
+// variant max_e5m2 IN=E5M2 OUT=E5M2 MAX
 // variant avg_f32 IN=F32 OUT=F32
 // variant avg_f16 IN=F16 OUT=F16
 // variant avg_bf16 IN=BF16 OUT=BF16
 // variant avg_i8 IN=I8 OUT=I8
+// variant avg_i16 IN=I16 OUT=I16
+// variant avg_e4m3 IN=E4M3 OUT=E4M3
+// variant avg_e5m2 IN=E5M2 OUT=E5M2
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
@@ -31,9 +37,21 @@ layout(push_constant, scalar) uniform Push {
     int output_zp;
 } p;
 
-#if defined(MAX)
 #if IN == I8
-Acc start() { return -128; }
+#define LEAST -128
+#define MOST 127
+#define IS_INT 1
+#elif IN == I16
+#define LEAST -32768
+#define MOST 32767
+#define IS_INT 1
+#else
+#define IS_INT 0
+#endif
+
+#if defined(MAX)
+#if IS_INT
+Acc start() { return LEAST; }
 Acc join(Acc a, Acc b) { return max(a, b); }
 #else
 bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
@@ -46,7 +64,7 @@ Acc join(Acc a, Acc b) {
 Acc finish(Acc x, uint taps) { return x; }
 #else
 Acc start() { return Acc(0); }
-#if IN == I8
+#if IS_INT
 Acc join(Acc a, Acc b) { return a + b - p.input_zp; }
 // The mean as TOSA defines it: a multiplication by a rounded reciprocal of the count.
 Acc finish(Acc x, uint taps) {
@@ -54,7 +72,7 @@ Acc finish(Acc x, uint taps) {
     int64_t multiplier = int64_t(((uint64_t(1) << 30) + 1) << k) / int64_t(taps);
     int shift = 30 + k;
     int mean = int((int64_t(x) * multiplier + (int64_t(1) << (shift - 1))) >> shift);
-    return clamp(mean + p.output_zp, -128, 127);
+    return clamp(mean + p.output_zp, LEAST, MOST);
 }
 #else
 Acc join(Acc a, Acc b) { return a + b; }

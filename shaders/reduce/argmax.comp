@@ -11,7 +11,7 @@ shared uvec4 places[64];
 
 // An integer that orders as the elements do.
 ivec4 key_of(uvec4 x) {
-    if (INPUT != T_F32 && INPUT != T_F16 && INPUT != T_BF16) return ivec4(x);
+    if (INPUT == T_I8 || INPUT == T_I16) return ivec4(x);
     ivec4 magnitude = ivec4(x & 0x7fffffffu);
     ivec4 key = mix(magnitude, -magnitude, lessThan(ivec4(x), ivec4(0)));
     return mix(key, ivec4(CODE == 1u ? 0x7fffffff : -0x7fffffff), is_nan(x));

@@ -116,7 +116,11 @@ impl Chain {
         let element = element(builder, output.dtype)?;
         // A store to the same type rounds and wraps by itself.
         let stores = |stage: &Stage| {
-            stage.element == element && matches!(stage.code, Code::RoundF16 | Code::RoundBf16 | Code::Wrap)
+            stage.element == element
+                && matches!(
+                    stage.code,
+                    Code::RoundF16 | Code::RoundBf16 | Code::RoundE4M3 | Code::RoundE5M2 | Code::Wrap
+                )
         };
         if self.stages.last().is_some_and(stores) {
             self.stages.pop();
@@ -173,7 +177,7 @@ impl Chain {
 pub(crate) fn element(builder: &Builder<'_>, dtype: DType) -> Result<Element, Refusal> {
     Element::of(dtype).ok_or_else(|| {
         builder.unsupported(format!(
-            "{dtype} is not supported; FP32, FP16, BF16, INT8, INT16, INT32 and BOOL are"
+            "{dtype} is not supported; FP32, FP16, BF16, FP8, INT8, INT16, INT32 and BOOL are"
         ))
     })
 }

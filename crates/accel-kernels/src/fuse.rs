@@ -6,7 +6,7 @@ use accel_tosa::{Node, Op, Refusal, RescaleAttrs, TensorId};
 
 use crate::builder::Builder;
 use crate::chain::Chain;
-use crate::lower::pointwise;
+use crate::lower::{int48, pointwise};
 
 /// What is lowered together.
 pub(crate) enum Work {
@@ -30,7 +30,7 @@ pub(crate) fn group(builder: &mut Builder<'_>, nodes: &[usize]) -> Result<Vec<(u
     for &index in nodes {
         let node = &graph.nodes[index];
         builder.at = (node.position, node.op.name());
-        if !pointwise::is_pointwise(&node.op) {
+        if !pointwise::is_pointwise(&node.op) || int48::is_rescale(builder, node) {
             works.push((index, Work::Operator));
             continue;
         }

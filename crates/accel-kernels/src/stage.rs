@@ -15,6 +15,8 @@ pub(crate) enum Element {
     Bool = 6,
     U8 = 7,
     U16 = 8,
+    E4M3 = 9,
+    E5M2 = 10,
 }
 
 impl Element {
@@ -24,6 +26,8 @@ impl Element {
             DType::Fp32 => Self::F32,
             DType::Fp16 => Self::F16,
             DType::Bf16 => Self::Bf16,
+            DType::Fp8E4M3 => Self::E4M3,
+            DType::Fp8E5M2 => Self::E5M2,
             DType::Int8 => Self::I8,
             DType::Int16 => Self::I16,
             DType::Int32 => Self::I32,
@@ -43,7 +47,7 @@ impl Element {
 
     /// Whether the register holds FP32 bits.
     pub fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F16 | Self::Bf16)
+        matches!(self, Self::F32 | Self::F16 | Self::Bf16 | Self::E4M3 | Self::E5M2)
     }
 }
 
@@ -112,6 +116,8 @@ pub(crate) enum Code {
     RoundBf16 = 75,
     IntToBf16 = 76,
     FloatToBool = 77,
+    RoundE4M3 = 78,
+    RoundE5M2 = 79,
 }
 
 /// Where a stage takes an argument from.

@@ -108,6 +108,38 @@ pub struct ConvAttrs {
     pub weight_zp: i32,
 }
 
+/// Attributes of CONV3D. Layouts: input NDHWC, weight ODHWI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Conv3dAttrs {
+    /// Front, back, top, bottom, left, right, in elements.
+    pub pad: [u32; 6],
+    /// D, Y, X.
+    pub stride: [u32; 3],
+    /// D, Y, X.
+    pub dilation: [u32; 3],
+    /// Accumulator type of the artifact; kernels accumulate FP in FP32 whatever it says.
+    pub acc_type: DType,
+    /// Zero point of the input (0 for float).
+    pub input_zp: i32,
+    /// Zero point of the weight (0 for float).
+    pub weight_zp: i32,
+}
+
+/// Attributes of TRANSPOSE_CONV2D. Layouts: input NHWC, weight OHWI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TransposeConvAttrs {
+    /// Elements added to the output at its top, bottom, left and right; negative ones are cut off.
+    pub out_pad: [i32; 4],
+    /// Y, X.
+    pub stride: [u32; 2],
+    /// Accumulator type of the artifact; kernels accumulate FP in FP32 whatever it says.
+    pub acc_type: DType,
+    /// Zero point of the input (0 for float).
+    pub input_zp: i32,
+    /// Zero point of the weight (0 for float).
+    pub weight_zp: i32,
+}
+
 /// Attributes of MAX_POOL2D and AVG_POOL2D. Layout NHWC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PoolAttrs {
@@ -182,8 +214,12 @@ pub enum Op {
     },
     /// `[input, weight, bias]`; bias has 1 or OC elements.
     Conv2d(ConvAttrs),
+    /// `[input, weight, bias]`; bias has 1 or OC elements.
+    Conv3d(Conv3dAttrs),
     /// `[input, weight, bias]`; bias has 1 or C*M elements.
     DepthwiseConv2d(ConvAttrs),
+    /// `[input, weight, bias]`; bias has 1 or OC elements.
+    TransposeConv2d(TransposeConvAttrs),
     /// `[a, b]`: `[N,H,C] x [N,C,W]`.
     MatMul {
         /// Zero point of a.
@@ -290,7 +326,9 @@ impl Op {
             Self::ArgMax { .. } => "ARGMAX",
             Self::AvgPool2d { .. } => "AVG_POOL2D",
             Self::Conv2d(_) => "CONV2D",
+            Self::Conv3d(_) => "CONV3D",
             Self::DepthwiseConv2d(_) => "DEPTHWISE_CONV2D",
+            Self::TransposeConv2d(_) => "TRANSPOSE_CONV2D",
             Self::MatMul { .. } => "MATMUL",
             Self::MaxPool2d { .. } => "MAX_POOL2D",
             Self::Clamp { .. } => "CLAMP",

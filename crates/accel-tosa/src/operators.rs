@@ -73,6 +73,7 @@ pub(crate) enum AttributeKind {
     Axis,
     Pool,
     Conv,
+    TransposeConv,
     Clamp,
     Mode,
     Round,
@@ -263,11 +264,11 @@ const fn axis(code: u32, name: &'static str, rows: &'static [TypeRow]) -> Operat
     entry(code, name, AttributeKind::Axis, IN, rows)
 }
 
-const fn conv(code: u32, name: &'static str) -> OperatorInfo {
+const fn conv(code: u32, name: &'static str, attribute: AttributeKind) -> OperatorInfo {
     OperatorInfo {
         output: OperandType::Column(2),
         columns: CONV_COLUMNS,
-        ..entry(code, name, AttributeKind::Conv, CONV, CONVOLVED)
+        ..entry(code, name, attribute, CONV, CONVOLVED)
     }
 }
 
@@ -284,8 +285,9 @@ const OPERATORS: &[OperatorInfo] = &[
             POOLED,
         )
     },
-    conv(3, "CONV2D"),
-    conv(5, "DEPTHWISE_CONV2D"),
+    conv(3, "CONV2D", AttributeKind::Conv),
+    conv(4, "CONV3D", AttributeKind::Conv),
+    conv(5, "DEPTHWISE_CONV2D", AttributeKind::Conv),
     OperatorInfo {
         output: OperandType::Column(2),
         columns: &["a", "b", "output"],
@@ -298,6 +300,7 @@ const OPERATORS: &[OperatorInfo] = &[
         )
     },
     entry(8, "MAX_POOL2D", AttributeKind::Pool, IN, NARROW),
+    conv(10, "TRANSPOSE_CONV2D", AttributeKind::TransposeConv),
     entry(11, "CLAMP", AttributeKind::Clamp, IN, CLAMPED),
     unary(12, "ERF", FLOAT),
     unary(13, "SIGMOID", FLOAT),
@@ -479,10 +482,8 @@ pub(crate) fn refused(code: u32) -> Option<(&'static str, &'static str)> {
     const VARIABLE: &str = "variables (EXT-VARIABLE) are not supported";
     const VERSION: &str = "it came with TOSA 1.1, and only operators of TOSA 1.0 are supported";
     Some(match code {
-        4 => ("CONV3D", "it is not supported yet"),
         6 => ("FFT2D", "transforms (EXT-FFT) are not supported"),
         9 => ("RFFT2D", "transforms (EXT-FFT) are not supported"),
-        10 => ("TRANSPOSE_CONV2D", "it is not supported yet"),
         69 => ("CUSTOM", "custom operators have no portable meaning and are never run"),
         70 => ("COND_IF", CONTROL_FLOW),
         71 => ("WHILE_LOOP", CONTROL_FLOW),

@@ -36,13 +36,15 @@ table! {
     AxisAttribute { axis: i32 = 0, nan_mode: u32 = 1 }
     /// AVG_POOL2D (last field: accumulator type) and MAX_POOL2D (last field: NaN mode).
     PoolAttribute { kernel: List<'a, i32> = 0, stride: List<'a, i32> = 1, pad: List<'a, i32> = 2, last: u32 = 3 }
-    /// CONV2D, DEPTHWISE_CONV2D.
+    /// CONV2D, CONV3D, DEPTHWISE_CONV2D.
     ConvAttribute {
         pad: List<'a, i32> = 0,
         stride: List<'a, i32> = 1,
         dilation: List<'a, i32> = 2,
         acc_type: u32 = 4,
     }
+    /// TRANSPOSE_CONV2D.
+    TransposeConvAttribute { out_pad: List<'a, i32> = 0, stride: List<'a, i32> = 1, acc_type: u32 = 3 }
     /// CLAMP.
     ClampAttribute { min: Bytes<'a> = 0, max: Bytes<'a> = 1, nan_mode: u32 = 2 }
     /// MAXIMUM, MINIMUM (NaN mode), RESIZE (mode).
@@ -125,6 +127,7 @@ fn verify_attribute(tag: u8, v: &mut Verifier, at: usize) -> Result<(), InvalidF
         Some(K::Axis) => ForwardsUOffset::<AxisAttribute>::run_verifier(v, at),
         Some(K::Pool) => ForwardsUOffset::<PoolAttribute>::run_verifier(v, at),
         Some(K::Conv) => ForwardsUOffset::<ConvAttribute>::run_verifier(v, at),
+        Some(K::TransposeConv) => ForwardsUOffset::<TransposeConvAttribute>::run_verifier(v, at),
         Some(K::Clamp) => ForwardsUOffset::<ClampAttribute>::run_verifier(v, at),
         Some(K::Mode) => ForwardsUOffset::<ModeAttribute>::run_verifier(v, at),
         Some(K::Round) => ForwardsUOffset::<RoundAttribute>::run_verifier(v, at),

@@ -44,7 +44,7 @@ pub enum Attribute {
         /// The accumulator's [`DType::code`] (AVG_POOL2D) or the NaN mode (MAX_POOL2D).
         last: u32,
     },
-    /// CONV2D, DEPTHWISE_CONV2D.
+    /// CONV2D, CONV3D, DEPTHWISE_CONV2D; CONV3D's lists begin with the depth.
     Conv {
         /// Top, bottom, left, right.
         pad: Vec<i32>,
@@ -52,6 +52,15 @@ pub enum Attribute {
         stride: Vec<i32>,
         /// Y, X.
         dilation: Vec<i32>,
+        /// Accumulator type.
+        acc_type: DType,
+    },
+    /// TRANSPOSE_CONV2D.
+    TransposeConv {
+        /// Top, bottom, left, right.
+        out_pad: Vec<i32>,
+        /// Y, X.
+        stride: Vec<i32>,
         /// Accumulator type.
         acc_type: DType,
     },
@@ -319,6 +328,9 @@ fn write_attribute<'b>(b: &mut Builder<'b>, attribute: &Attribute) -> WIPOffset<
         }
         Attribute::Conv { pad, stride, dilation, acc_type } => {
             with_lists(b, &[pad, stride, dilation], |t| t.push_slot(slot(4), acc_type.code(), 0))
+        }
+        Attribute::TransposeConv { out_pad, stride, acc_type } => {
+            with_lists(b, &[out_pad, stride], |t| t.push_slot(slot(3), acc_type.code(), 0))
         }
         Attribute::Clamp { min, max, nan_mode } => {
             let (min, max) = (b.create_vector(min), b.create_vector(max));

@@ -71,7 +71,7 @@ fn run(engine: &Arc<Engine>, folder: &Path, options: &Options) -> Result<u64> {
     let program = Arc::new(engine.load(plan)?);
     let mut inputs = Vec::new();
     for (slot, file) in program.inputs().iter().zip(files("ifm_file")) {
-        let data = read_npy(&fs::read(folder.join(file))?)?;
+        let data = to_slot(slot.dtype, read_npy(&fs::read(folder.join(file))?)?);
         if data.len() as u64 != slot.bytes {
             return Err(
                 format!("the input {} has {} bytes, not {}", slot.name, data.len(), slot.bytes).into()
@@ -102,9 +102,33 @@ fn run(engine: &Arc<Engine>, folder: &Path, options: &Options) -> Result<u64> {
     for ((slot, (buffer, _)), file) in program.outputs().iter().zip(&outputs).zip(files("ofm_file")) {
         let mut data = vec![0; slot.bytes as usize];
         buffer.read(0, &mut data)?;
-        fs::write(folder.join(file), write_npy(slot.dtype, &slot.shape, &data)?)?;
+        fs::write(folder.join(file), write_npy(slot.dtype, &slot.shape, &from_slot(slot.dtype, data))?)?;
     }
     Ok(best)
+}
+
+/// Arrays keep an INT4 in a byte and an INT48 in eight; bindings are packed.
+fn to_slot(dtype: &str, array: Vec<u8>) -> Vec<u8> {
+    match dtype {
+        "INT4" => {
+            array.chunks(2).map(|pair| pair[0] & 15 | pair.get(1).map_or(0, |high| high << 4)).collect()
+        }
+        "INT48" => array.chunks_exact(8).flat_map(|value| &value[..6]).copied().collect(),
+        _ => array,
+    }
+}
+
+fn from_slot(dtype: &str, data: Vec<u8>) -> Vec<u8> {
+    match dtype {
+        "INT48" => {
+            let extend = |value: &[u8]| {
+                let sign = if value[5] < 128 { 0 } else { 0xff };
+                [value, &[sign; 2]].concat()
+            };
+            data.chunks_exact(6).flat_map(extend).collect()
+        }
+        _ => data,
+    }
 }
 
 /// The data of a C-ordered `.npy` file (format versions 1 and 2).
@@ -124,12 +148,15 @@ fn read_npy(file: &[u8]) -> Result<Vec<u8>> {
 fn write_npy(dtype: &str, shape: &[u32], data: &[u8]) -> Result<Vec<u8>> {
     let kind = match dtype {
         "BOOL" => "|b1",
-        "INT8" => "|i1",
+        "INT4" | "INT8" => "|i1",
+        "INT48" => "<i8",
         "INT16" => "<i2",
         "INT32" => "<i4",
         "FP16" => "<f2",
         "FP32" => "<f4",
-        "BF16" => "|V2",
+        "BF16" => "<V2",
+        "FP8E4M3" => "<V1",
+        "FP8E5M2" => "|u1",
         other => return Err(format!(".npy has no name for {other}").into()),
     };
     // As NumPy writes tuples; the verifier reads no other form.

@@ -62,6 +62,8 @@ pub(crate) fn conv_types(builder: &Builder<'_>, node: &Node) -> Result<&'static 
         (DType::Fp16, DType::Fp16, DType::Fp16) => Ok("f16"),
         (DType::Bf16, DType::Bf16, DType::Bf16) => Ok("bf16"),
         (DType::Int8, DType::Int8, DType::Int32) => Ok("i8"),
+        (DType::Fp8E4M3, DType::Fp8E4M3, DType::Fp16) => Ok("e4m3"),
+        (DType::Fp8E5M2, DType::Fp8E5M2, DType::Fp16) => Ok("e5m2"),
         _ => Err(builder.unsupported(format!(
             "{} has no kernel for {input} x {weight} -> {output}; it takes FP32, FP16, BF16 and INT8",
             builder.at.1

@@ -15,6 +15,8 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, zero_points: [i32; 2
         ([DType::Fp16, DType::Fp32], DType::Fp16) => "f16f32",
         ([DType::Bf16, DType::Fp32], DType::Bf16) => "bf16f32",
         ([DType::Int8, DType::Int32], DType::Int8) => "i8",
+        ([DType::Fp8E4M3, DType::Fp16], DType::Fp8E4M3) => "e4m3",
+        ([DType::Fp8E5M2, DType::Fp16], DType::Fp8E5M2) => "e5m2",
         ([a, output], b) => {
             return Err(builder.unsupported(format!(
                 "MATMUL has no kernel for {a} x {b} -> {output}; it takes FP32, FP16, BF16 -> FP32 and INT8"

@@ -4,12 +4,14 @@ mod conv;
 mod depthwise;
 mod gather;
 mod gemm;
+pub(crate) mod int48;
 mod matmul;
 mod movers;
 pub(crate) mod pointwise;
 mod pool;
 mod reduce;
 mod resize;
+mod window;
 
 use accel_tosa::{Graph, Node, Op, Refusal, Rule};
 
@@ -55,6 +57,12 @@ pub fn lower(graph: &Graph, caps: &DeviceCaps) -> Result<Plan, Refusal> {
 fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
     match &node.op {
         Op::Concat { axis } => movers::concat(builder, node, *axis),
+        Op::Conv2d(attrs) if window::is_needed(builder, node) => window::conv2d(builder, node, attrs),
+        Op::DepthwiseConv2d(attrs) if window::is_needed(builder, node) => {
+            window::depthwise(builder, node, attrs)
+        }
+        Op::Conv3d(attrs) => window::conv3d(builder, node, attrs),
+        Op::TransposeConv2d(attrs) => window::transposed(builder, node, attrs),
         Op::Conv2d(attrs) => conv::lower(builder, node, attrs),
         Op::DepthwiseConv2d(attrs) => depthwise::lower(builder, node, attrs),
         Op::AvgPool2d { pool, input_zp, output_zp, .. } => {
@@ -64,6 +72,8 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
         Op::Gather => gather::gather(builder, node),
         Op::Scatter => gather::scatter(builder, node),
         Op::Resize(attrs) => resize::lower(builder, node, attrs),
+        Op::MatMul { .. } if int48::is_matmul(builder, node) => int48::matmul(builder, node),
+        Op::Rescale(attrs) => int48::rescale(builder, node, attrs),
         Op::MatMul { a_zp, b_zp } => matmul::lower(builder, node, [*a_zp, *b_zp]),
         Op::Pad { padding, value } => movers::pad(builder, node, padding, *value),
         Op::Reverse { axis } => movers::reverse(builder, node, *axis),

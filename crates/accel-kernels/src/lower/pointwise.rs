@@ -143,6 +143,8 @@ fn cast(chain: &mut Chain, from: Element, to: Element) {
     match (from.is_float(), to) {
         (true, Element::F16) => stage(Code::RoundF16),
         (true, Element::Bf16) => stage(Code::RoundBf16),
+        (true, Element::E4M3) => stage(Code::RoundE4M3),
+        (true, Element::E5M2) => stage(Code::RoundE5M2),
         (true, Element::F32) => {}
         (true, Element::Bool) => stage(Code::FloatToBool),
         (true, _) => stage(Code::FloatToInt),

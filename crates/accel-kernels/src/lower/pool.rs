@@ -27,9 +27,12 @@ pub(crate) fn lower(
         DType::Fp16 => "f16",
         DType::Bf16 => "bf16",
         DType::Int8 => "i8",
+        DType::Int16 => "i16",
+        DType::Fp8E4M3 => "e4m3",
+        DType::Fp8E5M2 => "e5m2",
         _ => {
             return Err(builder.unsupported(format!(
-                "{} has no kernel for {dtype}; it takes FP32, FP16, BF16 and INT8",
+                "{} has no kernel for {dtype}; it takes FP32, FP16, BF16, FP8, INT8 and INT16",
                 builder.at.1
             )));
         }

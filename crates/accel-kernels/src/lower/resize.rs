@@ -19,9 +19,11 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ResizeAttrs)
         ((DType::Bf16, DType::Bf16), _) => "bf16",
         ((DType::Int8, DType::Int8), ResizeMode::Nearest)
         | ((DType::Int8, DType::Int32), ResizeMode::Bilinear) => "i8",
+        ((DType::Int16, DType::Int16), ResizeMode::Nearest)
+        | ((DType::Int16, DType::Int48), ResizeMode::Bilinear) => "i16",
         ((from, to), _) => {
             return Err(builder.unsupported(format!(
-                "RESIZE has no {mode} kernel for {from} -> {to}; it takes FP32, FP16, BF16 and INT8"
+                "RESIZE has no {mode} kernel for {from} -> {to}; it takes FP32, FP16, BF16, INT8 and INT16"
             )));
         }
     };
@@ -40,7 +42,8 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ResizeAttrs)
         writes: &[builder.tensor(output)],
         reads: &[builder.tensor(input)],
         params: &params,
-        groups: word_groups(count, dtypes.1.bytes().unwrap_or(4)),
+        // An INT48 is more than a word.
+        groups: word_groups(count, dtypes.1.bytes().unwrap_or(4).min(4)),
         detail: &format!("{in_h}x{in_w} to {out_h}x{out_w}x{channels}"),
     })
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use accel_tosa::operators::{OperandKind, OperandType, OperatorInfo, TypeRow};
 use accel_tosa::{
-    BinaryOp, CompareOp, Constant, ConvAttrs, DType, Graph, LogicalOp, NanMode, Node, Op, PoolAttrs, Profile,
-    ReduceOp, RescaleAttrs, ResizeAttrs, ResizeMode, Rounding, Tensor, TensorId, UnaryOp, Version,
+    BinaryOp, CompareOp, Constant, Conv3dAttrs, ConvAttrs, DType, Graph, LogicalOp, NanMode, Node, Op,
+    PoolAttrs, Profile, ReduceOp, RescaleAttrs, ResizeAttrs, ResizeMode, Rounding, Tensor, TensorId,
+    TransposeConvAttrs, UnaryOp, Version,
 };
 
 /// Shape of most operands.
@@ -95,6 +96,27 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
         }
         "MAX_POOL2D" => image(Op::MaxPool2d { pool, nan_mode }, 1),
         "CONV2D" => (Some(Op::Conv2d(conv)), vec![IMAGE, &[4, 1, 1, 4], &[4]], IMAGE),
+        "CONV3D" => {
+            let op = Op::Conv3d(Conv3dAttrs {
+                pad: [0; 6],
+                stride: [1; 3],
+                dilation: [1; 3],
+                acc_type: conv.acc_type,
+                input_zp: 0,
+                weight_zp: 0,
+            });
+            (Some(op), vec![&[1, 1, 2, 2, 4], &[4, 1, 1, 1, 4], &[4]], &[1, 1, 2, 2, 4])
+        }
+        "TRANSPOSE_CONV2D" => {
+            let op = Op::TransposeConv2d(TransposeConvAttrs {
+                out_pad: [0; 4],
+                stride: [1; 2],
+                acc_type: conv.acc_type,
+                input_zp: 0,
+                weight_zp: 0,
+            });
+            (Some(op), vec![IMAGE, &[4, 1, 1, 4], &[4]], IMAGE)
+        }
         "DEPTHWISE_CONV2D" => (Some(Op::DepthwiseConv2d(conv)), vec![IMAGE, &[1, 1, 4, 1], &[4]], IMAGE),
         "MATMUL" => {
             (Some(Op::MatMul { a_zp: 0, b_zp: 0 }), vec![&[1, 2, 4], &[1, 4, 2]], [1, 2, 2].as_slice())

@@ -1,8 +1,8 @@
 //! Convolutions, pools and MATMUL.
 
-use crate::schema::{ConvAttribute, PoolAttribute};
+use crate::schema::{ConvAttribute, PoolAttribute, TransposeConvAttribute};
 use crate::site::{Result, Site, require, show};
-use crate::{ConvAttrs, DType, Op, PoolAttrs, Tensor, level};
+use crate::{Conv3dAttrs, ConvAttrs, DType, Op, PoolAttrs, Tensor, TransposeConvAttrs, level};
 
 /// An output extent: `span` must be a multiple of `step` and the output one more than the quotient. `sum` says in
 /// numbers where the span comes from.
@@ -60,23 +60,38 @@ fn equal(site: &Site<'_>, what: &str, a: (&str, u32), b: (&str, u32)) -> Result<
     Ok(())
 }
 
-/// What CONV2D and DEPTHWISE_CONV2D share; `kernel` is `[KH, KW]`.
-fn convolution(site: &Site<'_>, kernel: [u32; 2], channels: u32) -> Result<ConvAttrs> {
+/// The names of `N` spatial dimensions.
+fn axes<const N: usize>() -> impl Iterator<Item = (usize, &'static str)> {
+    ["depth", "height", "width"][3 - N..].iter().copied().enumerate()
+}
+
+/// Padding (`P` is twice `N`), stride and dilation over `N` spatial dimensions, against the kernel and the output.
+fn window<const N: usize, const P: usize>(
+    site: &Site<'_>,
+    kernel: [u32; N],
+) -> Result<([u32; P], [u32; N], [u32; N])> {
     let attribute: ConvAttribute<'_> = site.attribute()?;
     let (input, output) = (site.input(0), site.output());
-    let pad = at_least(site, "padding", site.ints("padding", attribute.pad())?, 0, KERNEL)?;
+    let pad: [u32; P] = at_least(site, "padding", site.ints("padding", attribute.pad())?, 0, KERNEL)?;
     let stride = at_least(site, "stride", site.ints("stride", attribute.stride())?, 1, STRIDE)?;
     let dilation = at_least(site, "dilation", site.ints("dilation", attribute.dilation())?, 1, KERNEL)?;
-    equal(site, "batch size", ("input", input.shape[0]), ("output", output.shape[0]))?;
-    for (axis, name) in [(0, "height"), (1, "width")] {
+    for (axis, name) in axes::<N>() {
         let (kernel, dilation) = (i64::from(kernel[axis]), i64::from(dilation[axis]));
         site.limit(&format!("its dilated kernel {name}"), kernel * dilation, KERNEL.0, KERNEL.1)?;
         let (input, before, after) = (input.shape[axis + 1], pad[2 * axis], pad[2 * axis + 1]);
         let span = i64::from(input) - 1 + i64::from(before) + i64::from(after) - (kernel - 1) * dilation;
         let sum = || format!("{input} - 1 + padding {before} + {after} - (kernel {kernel} - 1) x {dilation}");
-        extent(site, name, (span, sum), stride[axis].into(), output.shape[axis + 1])?;
+        extent(site, name, (span, sum), i64::from(stride[axis]), output.shape[axis + 1])?;
     }
-    equal(site, "number of output channels", ("weight", channels), ("output", output.shape[3]))?;
+    Ok((pad, stride, dilation))
+}
+
+/// What all convolutions share: batch, channels and bias; then the accumulator's type and the zero points of input and weight.
+fn common(site: &Site<'_>, channels: u32) -> Result<(DType, [i32; 2])> {
+    let (input, output) = (site.input(0), site.output());
+    equal(site, "batch size", ("input", input.shape[0]), ("output", output.shape[0]))?;
+    let last = output.shape.last().copied().unwrap_or(1);
+    equal(site, "number of output channels", ("weight", channels), ("output", last))?;
     let bias = &site.input(2).shape;
     require!(
         site,
@@ -85,7 +100,13 @@ fn convolution(site: &Site<'_>, kernel: [u32; 2], channels: u32) -> Result<ConvA
         show(bias)
     );
     let acc_type = super::accumulator(site)?.unwrap_or(output.dtype);
-    let (input_zp, weight_zp) = (site.zero_point(3)?, site.zero_point(4)?);
+    Ok((acc_type, [site.zero_point(3)?, site.zero_point(4)?]))
+}
+
+/// What CONV2D and DEPTHWISE_CONV2D share; `kernel` is `[KH, KW]`.
+fn convolution(site: &Site<'_>, kernel: [u32; 2], channels: u32) -> Result<ConvAttrs> {
+    let (pad, stride, dilation) = window(site, kernel)?;
+    let (acc_type, [input_zp, weight_zp]) = common(site, channels)?;
     Ok(ConvAttrs { pad, stride, dilation, acc_type, input_zp, weight_zp })
 }
 
@@ -95,23 +116,71 @@ fn images<'a>(site: &Site<'a>) -> Result<(&'a Tensor, &'a Tensor)> {
     Ok((site.input(0), site.output()))
 }
 
+/// The dimensions of the weight, which all have rank `N`.
+fn weight<const N: usize>(site: &Site<'_>) -> Result<[u32; N]> {
+    site.rank("its weight", site.input(1), N)?;
+    let mut dims = [1; N];
+    dims.copy_from_slice(&site.input(1).shape);
+    Ok(dims)
+}
+
 pub(super) fn conv2d(site: &Site<'_>) -> Result<Op> {
     let (input, _) = images(site)?;
-    let weight = site.input(1);
-    site.rank("its weight", weight, 4)?;
-    let [channels, height, width, depth] = [0, 1, 2, 3].map(|dimension| weight.shape[dimension]);
+    let [channels, height, width, depth] = weight(site)?;
     equal(site, "number of input channels", ("input", input.shape[3]), ("weight", depth))?;
     convolution(site, [height, width], channels).map(Op::Conv2d)
 }
 
+pub(super) fn conv3d(site: &Site<'_>) -> Result<Op> {
+    site.rank("its input", site.input(0), 5)?;
+    site.rank("its output", site.output(), 5)?;
+    let [channels, depth, height, width, inner] = weight(site)?;
+    equal(site, "number of input channels", ("input", site.input(0).shape[4]), ("weight", inner))?;
+    let (pad, stride, dilation) = window(site, [depth, height, width])?;
+    let (acc_type, [input_zp, weight_zp]) = common(site, channels)?;
+    Ok(Op::Conv3d(Conv3dAttrs { pad, stride, dilation, acc_type, input_zp, weight_zp }))
+}
+
 pub(super) fn depthwise_conv2d(site: &Site<'_>) -> Result<Op> {
     let (input, _) = images(site)?;
-    let weight = site.input(1);
-    site.rank("its weight", weight, 4)?;
-    let [height, width, depth, multiplier] = [0, 1, 2, 3].map(|dimension| weight.shape[dimension]);
+    let [height, width, depth, multiplier] = weight(site)?;
     equal(site, "number of input channels", ("input", input.shape[3]), ("weight", depth))?;
     // A weight has fewer than 2^31 elements, so the product fits.
     convolution(site, [height, width], depth.saturating_mul(multiplier)).map(Op::DepthwiseConv2d)
+}
+
+pub(super) fn transpose_conv2d(site: &Site<'_>) -> Result<Op> {
+    let (input, output) = images(site)?;
+    let [channels, height, width, depth] = weight(site)?;
+    equal(site, "number of input channels", ("input", input.shape[3]), ("weight", depth))?;
+    let attribute: TransposeConvAttribute<'_> = site.attribute()?;
+    let out_pad: [i64; 4] = site.ints("output padding", attribute.out_pad())?;
+    let stride = at_least(site, "stride", site.ints("stride", attribute.stride())?, 1, STRIDE)?;
+    for (axis, name) in axes::<2>() {
+        let kernel = i64::from([height, width][axis]);
+        site.limit(&format!("its kernel {name}"), kernel, KERNEL.0, KERNEL.1)?;
+        let [before, after] = [out_pad[2 * axis], out_pad[2 * axis + 1]];
+        for side in [before, after] {
+            site.limit("its output padding", side, KERNEL.0, KERNEL.1)?;
+            require!(
+                site,
+                side > -kernel,
+                "its output padding of {side} cuts off its whole kernel {name} of {kernel}."
+            );
+        }
+        let (input, stride) = (i64::from(input.shape[axis + 1]), i64::from(stride[axis]));
+        let wanted = (input - 1) * stride + before + after + kernel;
+        require!(
+            site,
+            wanted == i64::from(output.shape[axis + 1]),
+            "the output's {name} is {} where ({input} - 1) x {stride} + padding {before} + {after} + kernel {kernel} = \
+             {wanted} is needed.",
+            output.shape[axis + 1]
+        );
+    }
+    let (acc_type, [input_zp, weight_zp]) = common(site, channels)?;
+    let out_pad = out_pad.map(|side| side as i32);
+    Ok(Op::TransposeConv2d(TransposeConvAttrs { out_pad, stride, acc_type, input_zp, weight_zp }))
 }
 
 fn pool(site: &Site<'_>, attribute: PoolAttribute<'_>) -> Result<PoolAttrs> {

@@ -6,7 +6,7 @@ mod layout;
 mod reduction;
 mod scaling;
 
-use crate::schema::{ConvAttribute, PoolAttribute};
+use crate::schema::{ConvAttribute, PoolAttribute, TransposeConvAttribute};
 use crate::site::{Result, Site};
 use crate::{BinaryOp, CompareOp, DType, LogicalOp, Op, Rule, UnaryOp};
 
@@ -14,7 +14,8 @@ use crate::{BinaryOp, CompareOp, DType, LogicalOp, Op, Rule, UnaryOp};
 pub(crate) fn accumulator(site: &Site<'_>) -> Result<Option<DType>> {
     let code = match site.info.name {
         "AVG_POOL2D" => site.attribute::<PoolAttribute<'_>>()?.last(),
-        "CONV2D" | "DEPTHWISE_CONV2D" => site.attribute::<ConvAttribute<'_>>()?.acc_type(),
+        "CONV2D" | "CONV3D" | "DEPTHWISE_CONV2D" => site.attribute::<ConvAttribute<'_>>()?.acc_type(),
+        "TRANSPOSE_CONV2D" => site.attribute::<TransposeConvAttribute<'_>>()?.acc_type(),
         _ => return Ok(None),
     };
     let code = code.unwrap_or(0);
@@ -33,7 +34,9 @@ pub(crate) fn build(site: &Site<'_>) -> Result<Op> {
         "ARGMAX" => reduction::argmax(site),
         "AVG_POOL2D" => convolution::avg_pool2d(site),
         "CONV2D" => convolution::conv2d(site),
+        "CONV3D" => convolution::conv3d(site),
         "DEPTHWISE_CONV2D" => convolution::depthwise_conv2d(site),
+        "TRANSPOSE_CONV2D" => convolution::transpose_conv2d(site),
         "MATMUL" => convolution::matmul(site),
         "MAX_POOL2D" => convolution::max_pool2d(site),
         "CLAMP" => elementwise::clamp(site),

@@ -130,6 +130,87 @@ fn depthwise_conv2d_is_checked() {
     error("[1] or [6] is needed", &|w| tensor(w, "b").shape[0] = 3);
 }
 
+fn conv3d() -> Writer {
+    let attribute = Attribute::Conv {
+        pad: vec![0, 1, 0, 0, 1, 0],
+        stride: vec![1, 2, 1],
+        dilation: vec![1, 1, 2],
+        acc_type: Int32,
+    };
+    One {
+        name: "CONV3D",
+        attribute,
+        inputs: &[("x", Int8, &[2, 4, 5, 6, 3]), ("w", Int8, &[5, 2, 1, 3, 3]), ("b", Int32, &[5])],
+        constants: &[("z", Int8, &[1], ZP)],
+        operands: &["x", "w", "b", "z", "z"],
+        output: (Int32, &[2, 4, 3, 3, 5]),
+        ..One::default()
+    }
+    .build()
+}
+
+#[test]
+fn conv3d_is_checked() {
+    assert!(matches!(op(&conv3d()), Op::Conv3d(_)));
+    let error = |part: &str, change: &dyn Fn(&mut Writer)| broken(&conv3d, Rule::ErrorIf, part, change);
+    let conv = |pad: [i32; 6], stride: [i32; 3], dilation: [i32; 3]| {
+        move |w: &mut Writer| {
+            let (pad, stride, dilation) = (pad.into(), stride.into(), dilation.into());
+            last(w).attribute = Attribute::Conv { pad, stride, dilation, acc_type: Int32 };
+        }
+    };
+    error("padding is -1", &conv([-1, 1, 0, 0, 1, 0], [1, 2, 1], [1, 1, 2]));
+    error("stride is 0", &conv([0, 1, 0, 0, 1, 0], [0, 2, 1], [1, 1, 2]));
+    error("dilation is 0", &conv([0, 1, 0, 0, 1, 0], [1, 2, 1], [1, 0, 2]));
+    error("output's depth is 4", &conv([1, 1, 0, 0, 1, 0], [1, 2, 1], [1, 1, 2]));
+    error("height does not come out even", &conv([0, 1, 0, 0, 1, 0], [1, 3, 1], [1, 1, 2]));
+    error("where 5 is needed", &|w| tensor(w, "x").shape = vec![2, 4, 5, 6]);
+    error("where 5 is needed", &|w| tensor(w, "w").shape = vec![5, 2, 1, 3]);
+    error("input channels is 3 in its input and 4", &|w| tensor(w, "w").shape[4] = 4);
+    error("[1] or [5] is needed", &|w| tensor(w, "b").shape[0] = 3);
+    error("batch size is 2 in its input and 1", &|w| tensor(w, "y").shape[0] = 1);
+}
+
+fn transpose_conv2d() -> Writer {
+    One {
+        name: "TRANSPOSE_CONV2D",
+        attribute: Attribute::TransposeConv {
+            out_pad: vec![-1, 2, 0, -1],
+            stride: vec![2, 1],
+            acc_type: Int32,
+        },
+        inputs: &[("x", Int8, &[1, 3, 4, 3]), ("w", Int8, &[5, 2, 3, 3]), ("b", Int32, &[5])],
+        constants: &[("z", Int8, &[1], ZP)],
+        operands: &["x", "w", "b", "z", "z"],
+        output: (Int32, &[1, 7, 5, 5]),
+        ..One::default()
+    }
+    .build()
+}
+
+#[test]
+fn transpose_conv2d_is_checked() {
+    assert!(matches!(op(&transpose_conv2d()), Op::TransposeConv2d(_)));
+    let error =
+        |part: &str, change: &dyn Fn(&mut Writer)| broken(&transpose_conv2d, Rule::ErrorIf, part, change);
+    let level =
+        |part: &str, change: &dyn Fn(&mut Writer)| broken(&transpose_conv2d, Rule::Level, part, change);
+    let conv = |out_pad: [i32; 4], stride: [i32; 2]| {
+        move |w: &mut Writer| {
+            let (out_pad, stride) = (out_pad.into(), stride.into());
+            last(w).attribute = Attribute::TransposeConv { out_pad, stride, acc_type: Int32 };
+        }
+    };
+    error("output padding of -2 cuts off its whole kernel height of 2", &conv([-2, 2, 0, -1], [2, 1]));
+    error("output padding of -3 cuts off its whole kernel width of 3", &conv([-1, 2, 0, -3], [2, 1]));
+    error("stride is 0", &conv([-1, 2, 0, -1], [0, 1]));
+    error("output's height is 7 where", &conv([-1, 1, 0, -1], [2, 1]));
+    error("input channels is 3 in its input and 4", &|w| tensor(w, "w").shape[3] = 4);
+    error("[1] or [5] is needed", &|w| tensor(w, "b").shape[0] = 3);
+    level("output padding is 8193", &conv([8193, 2, 0, -1], [2, 1]));
+    level("stride is 8193", &conv([-1, 2, 0, -1], [8193, 1]));
+}
+
 fn pool_attribute(kernel: [i32; 2], stride: [i32; 2], pad: [i32; 4], last: u32) -> Attribute {
     Attribute::Pool { kernel: kernel.into(), stride: stride.into(), pad: pad.into(), last }
 }

@@ -27,6 +27,21 @@ fn smallest(info: &OperatorInfo, row: &TypeRow) -> Smallest {
         "CONV2D" | "DEPTHWISE_CONV2D" => {
             (conv(), vec![image.clone(), vec![1; 4], one.clone(), one.clone(), one], image, vec![])
         }
+        "CONV3D" => {
+            let conv = Attribute::Conv {
+                pad: vec![0; 6],
+                stride: vec![1; 3],
+                dilation: vec![1; 3],
+                acc_type: accumulator,
+            };
+            let volume = vec![1, 2, 2, 2, 1];
+            (conv, vec![volume.clone(), vec![1; 5], one.clone(), one.clone(), one], volume, vec![])
+        }
+        "TRANSPOSE_CONV2D" => {
+            let conv =
+                Attribute::TransposeConv { out_pad: vec![0; 4], stride: vec![1, 1], acc_type: accumulator };
+            (conv, vec![image.clone(), vec![1; 4], one.clone(), one.clone(), one], image, vec![])
+        }
         "MATMUL" => {
             let matrix = vec![1, 2, 2];
             (Attribute::None, vec![matrix.clone(), matrix.clone(), one.clone(), one], matrix, vec![])

@@ -1,0 +1,138 @@
+// Convolutions in general form: CONV3D, TRANSPOSE_CONV2D, and the others for types that have no kernel of their own. Each
+// output gathers its taps over up to three spatial axes; an invocation makes one word of the output, or one INT48 (WIDE).
+// variant f32 IN=F32 OUT=F32
+// variant f16 IN=F16 OUT=F16
+// variant bf16 IN=BF16 OUT=BF16
+// variant e4m3 IN=E4M3 OUT=F16
+// variant e5m2 IN=E5M2 OUT=F16
+// variant i8 IN=I8 OUT=I32
+// variant i8i4 IN=I8 OUT=I32 NIBBLES
+// variant i16 IN=I16 WIDE
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common/prelude.glsl"
+#include "common/variant.glsl"
+layout(local_size_x = 64) in;
+
+struct Axis {
+    uint in_size;
+    uint out_size;
+    uint kernel;
+    int stride;
+    int dilation;
+    int pad; // before the input; before the output where transposed
+};
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Shape {
+    Axis axes[3];
+    uint in_c;
+    uint out_c;
+    uint depth; // input channels of one output channel: all, or one
+    uint multiplier; // output channels of an input channel, where depth is less than all
+    uint w_out; // elements of the weight from one output channel to the next
+    uint w_tap; // from one tap
+    uint w_in; // and from one input channel
+    uint transposed;
+};
+layout(push_constant, scalar) uniform Push {
+    uint64_t dst;
+    uint64_t src;
+    uint64_t weight;
+    uint64_t bias;
+    Shape shape;
+    uint count; // elements of the output
+    uint bias_step; // 0: one bias for all, 1: one a channel
+    int input_zp;
+    int weight_zp;
+} p;
+
+#if defined(WIDE)
+#include "common/int48.glsl"
+#define Sum int64_t
+#define A_WORD 1
+Sum load_bias(uint n) { return load_i48(p.bias, n * p.bias_step); }
+#else
+#include "gemm/bias.glsl"
+#define Sum Acc
+#define A_WORD OUT_A_WORD
+#endif
+
+Acc load_weight(uint at) {
+#if defined(NIBBLES)
+    return bitfieldExtract(int(PtrU8(p.weight + at / 2).v), int(at % 2) * 4, 4);
+#elif IN == I16
+    return int(PtrI8(p.weight + at).v);
+#else
+    return load_in(p.weight, at);
+#endif
+}
+
+Sum multiply_add(Acc x, Acc w, Sum sum) {
+#if IN == I8 || IN == I16
+    return sum + (x - p.input_zp) * (w - p.weight_zp);
+#else
+    return fma(x, w, sum);
+#endif
+}
+
+// The input coordinate that tap k of output coordinate o multiplies; beyond the input where there is none.
+uint tap(Axis axis, bool transposed, uint o, uint k) {
+    if (!transposed) return uint(int(o) * axis.stride + int(k) * axis.dilation - axis.pad);
+    int at = int(o) - axis.pad - int(k);
+    return at >= 0 && at % axis.stride == 0 ? uint(at / axis.stride) : 0xffffffffu;
+}
+
+Sum convolve(uint index) {
+    Axis z = p.shape.axes[0], y = p.shape.axes[1], x = p.shape.axes[2];
+    uint in_c = p.shape.in_c, depth = p.shape.depth, w_tap = p.shape.w_tap, w_in = p.shape.w_in;
+    bool transposed = p.shape.transposed != 0;
+    uint channel = index % p.shape.out_c;
+    index /= p.shape.out_c;
+    uint ox = index % x.out_size;
+    index /= x.out_size;
+    uint oy = index % y.out_size;
+    index /= y.out_size;
+    uint oz = index % z.out_size;
+    uint image = index / z.out_size;
+    uint first = depth < in_c ? channel / p.shape.multiplier : 0;
+    uint weight = channel * p.shape.w_out;
+    Sum sum = Sum(0);
+    for (uint kz = 0; kz < z.kernel; kz++) {
+        uint iz = tap(z, transposed, oz, kz);
+        if (iz >= z.in_size) continue;
+        for (uint ky = 0; ky < y.kernel; ky++) {
+            uint iy = tap(y, transposed, oy, ky);
+            if (iy >= y.in_size) continue;
+            uint row = ((image * z.in_size + iz) * y.in_size + iy) * x.in_size;
+            for (uint kx = 0; kx < x.kernel; kx++) {
+                uint ix = tap(x, transposed, ox, kx);
+                if (ix >= x.in_size) continue;
+                uint at = (row + ix) * in_c + first;
+                uint w = weight + ((kz * y.kernel + ky) * x.kernel + kx) * w_tap;
+                for (uint c = 0; c < depth; c++) {
+                    sum = multiply_add(load_in(p.src, at + c), load_weight(w + c * w_in), sum);
+                }
+            }
+        }
+    }
+    return sum + load_bias(channel);
+}
+
+void main() {
+    uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
+    if (serial * A_WORD >= p.count) return;
+    uint first = uint(serial) * A_WORD;
+#if defined(WIDE)
+    store_i48(p.dst, first, convolve(first));
+#else
+    uint own = min(A_WORD, p.count - first);
+    uint word = 0;
+    [[unroll]] for (uint j = 0; j < A_WORD; j++) {
+        if (j < own) word |= out_bits(convolve(first + j)) << (8 * OUT_BYTES * j);
+    }
+    if (own == A_WORD) {
+        PtrU32(p.dst + uint64_t(first) * OUT_BYTES).v = word;
+    } else {
+        store_element(p.dst, first, word);
+    }
+#endif
+}
