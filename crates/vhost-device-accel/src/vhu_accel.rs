@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use accel_device::Request;
+use accel_device::{Reply, Request};
 use accel_proto::{ConfigPrefix, FromBytes};
 use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use vhost_user_backend::VhostUserBackend;
@@ -17,7 +18,7 @@ use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_con
 
 use crate::error::Error;
 use crate::model::Model;
-use crate::ring::{Command, Limits, Run};
+use crate::ring::{Command, InFlight, Limits, Run};
 use crate::vring::{AccelVring, Memory};
 
 /// Largest ring that a front-end may set up.
@@ -100,7 +101,17 @@ impl VhuAccel {
     fn serve(&self, queue: u16, command: Command, bytes: &[u8]) {
         let Command { readable_bytes, writable_bytes, in_flight } = command;
         let request = Request { queue, bytes, readable_bytes, writable_bytes };
-        Arc::clone(&self.model).handle(request, Box::new(move |response| in_flight.complete(response)));
+        let chain = Arc::new(Mutex::new(Some(in_flight)));
+        let reply = reply_once(Arc::clone(&chain));
+        let model = Arc::clone(&self.model);
+        // A defect of the model costs its guest one answer, not the queue: without this its worker would be gone.
+        if catch_unwind(AssertUnwindSafe(|| model.handle(request, reply))).is_err() {
+            log::error!(
+                "{}: the device failed in a command of queue {queue}, which gets no answer",
+                self.name
+            );
+            reply_once(chain)(&[]);
+        }
     }
 }
 
@@ -231,6 +242,16 @@ fn check_backing(region: &<GuestMemoryMmap as GuestMemoryBackend>::R) -> io::Res
         ));
     }
     Ok(())
+}
+
+/// Completes a chain unless another reply to it already did.
+fn reply_once(chain: Arc<Mutex<Option<InFlight>>>) -> Reply {
+    Box::new(move |response| {
+        let in_flight = lock(&chain).take();
+        if let Some(in_flight) = in_flight {
+            in_flight.complete(response);
+        }
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

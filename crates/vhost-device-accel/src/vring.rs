@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +15,14 @@ use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
 /// Guest memory as the vhost-user crates share it: replaced as a whole when regions change.
 pub(crate) type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 
-/// A [`VringMutex`] that refuses a ring size that is no power of two.
+/// A [`VringMutex`] that refuses a ring size that is no power of two and takes any kick.
 ///
 /// The inner ring ignores such a size and would go on with the one before, reading rings at
 /// the wrong places. Here the next SET_VRING_ADDR fails, and the ring never starts.
+///
+/// A kick may be gone when its worker comes to read it: the ring was stopped and started again
+/// with another descriptor in between. The inner ring would then end the worker, or wait with its lock
+/// held where the descriptor blocks (crosvm's do).
 #[derive(Clone)]
 pub struct AccelVring {
     inner: VringMutex<Memory>,
@@ -116,11 +122,21 @@ impl VringT<Memory> for AccelVring {
     }
 
     fn set_kick(&self, file: Option<File>) {
-        self.inner.set_kick(file);
+        self.inner.set_kick(file.map(|file| {
+            // The standard library sets this only on sockets, but asks the kernel in a way that holds for any descriptor.
+            let descriptor = UnixStream::from(OwnedFd::from(file));
+            if let Err(error) = descriptor.set_nonblocking(true) {
+                log::warn!("a queue's kick descriptor may block its worker: {error}");
+            }
+            File::from(OwnedFd::from(descriptor))
+        }));
     }
 
     fn read_kick(&self) -> io::Result<bool> {
-        self.inner.read_kick()
+        match self.inner.read_kick() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(self.get_ref().is_enabled()),
+            kick => kick,
+        }
     }
 
     fn set_call(&self, file: Option<File>) {
@@ -129,5 +145,30 @@ impl VringT<Memory> for AccelVring {
 
     fn set_err(&self, file: Option<File>) {
         self.inner.set_err(file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+    use std::io::Write;
+
+    use vm_memory::GuestMemoryMmap;
+
+    use super::*;
+
+    #[test]
+    fn a_kick_that_is_gone_neither_fails_nor_blocks() {
+        let vring = AccelVring::new(Memory::new(GuestMemoryMmap::new()), 8).unwrap();
+        vring.set_enabled(true);
+        // A pipe blocks as an event descriptor may, and can be made without unsafe code.
+        let (kick, mut guest) = io::pipe().unwrap();
+        vring.set_kick(Some(File::from(OwnedFd::from(kick))));
+        assert!(vring.read_kick().unwrap());
+        guest.write_all(&1_u64.to_ne_bytes()).unwrap();
+        assert!(vring.read_kick().unwrap());
+        vring.set_enabled(false);
+        assert!(!vring.read_kick().unwrap());
     }
 }

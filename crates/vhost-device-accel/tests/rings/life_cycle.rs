@@ -152,9 +152,7 @@ fn memory_comes_and_goes() {
     let mut guest = Guest::boot(&daemon);
     let base = BASE + (1 << 30);
     for round in 0..3 {
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(0x10000).unwrap();
-        let extra = map(file, base, 0x10000);
+        let extra = blank(base, 0x10000);
         let info = region(&extra);
         guest.frontend.add_mem_region(&info).unwrap();
         let (ask, _) = guest.place(0, 0, &[ECHO, round], 16);
@@ -190,9 +188,7 @@ fn more_than_eight_regions() {
     assert!(guest.frontend.get_max_mem_slots().unwrap() > 8);
     let mut kept = Vec::new();
     for index in 1..=20_u64 {
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(0x1000).unwrap();
-        let extra = map(file, BASE + (index << 30), 0x1000);
+        let extra = blank(BASE + (index << 30), 0x1000);
         guest.frontend.add_mem_region(&region(&extra)).unwrap();
         kept.push(extra);
     }
@@ -259,4 +255,19 @@ fn stale_socket_files_are_replaced_and_live_ones_respected() {
     assert!(matches!(bind(&file), Err(Error::NotASocket { .. })));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
     assert!(matches!(bind(&daemon.directory.path().join("no/such")), Err(Error::Listen { .. })));
+}
+
+#[test]
+fn a_defect_of_the_device_model_costs_one_answer_and_no_queue() {
+    let daemon = Daemon::one();
+    let mut guest = Guest::boot(&daemon);
+    for _ in 0..3 {
+        let answer = guest.send(0, 0, &[PANIC; 16], 16);
+        assert_eq!(guest.wait_used(0), (0, 0));
+        assert_eq!(guest.read(answer, 16), [UNTOUCHED; 16]);
+        // What was answered before is not answered again.
+        assert_eq!(guest.round_trip(0, &[ANSWER_AND_PANIC; 16], 16), [ANSWER_AND_PANIC; 16]);
+        assert_eq!(guest.round_trip(0, &[ECHO; 16], 16), [ECHO; 16]);
+    }
+    assert_eq!(guest.used_index(0), 9);
 }

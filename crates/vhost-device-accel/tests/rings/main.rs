@@ -5,9 +5,15 @@
 
 mod bad_chains;
 mod bad_front_ends;
-mod daemon;
-mod guest;
 mod life_cycle;
 mod null_device;
 mod round_trip;
+
+#[path = "../support/commands.rs"]
+mod commands;
+#[path = "../support/daemon.rs"]
+mod daemon;
+#[path = "../support/guest.rs"]
+mod guest;
+#[path = "../support/stub.rs"]
 mod stub;

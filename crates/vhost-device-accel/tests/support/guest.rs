@@ -77,9 +77,6 @@ impl Guest {
 
     /// Connects and negotiates only.
     pub fn connect(socket: &Path, features: u64) -> Self {
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(MEMORY_BYTES as u64).unwrap();
-        let memory = map(file, BASE, MEMORY_BYTES);
         let mut frontend = Frontend::connect(socket, 16).unwrap();
         frontend.set_owner().unwrap();
         let offered = frontend.get_features().unwrap();
@@ -94,8 +91,14 @@ impl Guest {
         assert_eq!(protocol, wanted);
         frontend.set_protocol_features(wanted).unwrap();
         frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
-        let queues = (0..frontend.get_queue_num().unwrap() as usize).map(Queue::new).collect();
-        Self { frontend, memory, queues }
+        let queues = frontend.get_queue_num().unwrap();
+        Self::new(frontend, queues)
+    }
+
+    /// A guest with memory and `queues` queues that the front-end has still to tell of.
+    pub fn new(frontend: Frontend, queues: u64) -> Self {
+        let memory = blank(BASE, MEMORY_BYTES);
+        Self { frontend, memory, queues: (0..queues as usize).map(Queue::new).collect() }
     }
 
     pub fn share_memory(&self) -> vhost::Result<()> {
@@ -110,13 +113,29 @@ impl Guest {
 
     /// The messages that start a queue, in QEMU's order, over rings that are all zero.
     pub fn start_queue(&mut self, index: usize) -> vhost::Result<()> {
-        let zeros = vec![0; REQUESTS as usize];
-        self.memory.write_slice(&zeros, GuestAddress(self.queues[index].descriptors())).unwrap();
+        self.clear_rings(index);
+        let queue = &self.queues[index];
+        self.frontend.set_vring_num(index, queue.size)?;
+        self.frontend.set_vring_base(index, 0)?;
+        self.frontend.set_vring_addr(index, &self.rings(index))?;
+        self.frontend.set_vring_call(index, &queue.call)?;
+        self.frontend.set_vring_kick(index, &queue.kick)?;
+        self.frontend.set_vring_enable(index, true)
+    }
+
+    /// What a driver does with its rings before it starts them.
+    pub fn clear_rings(&mut self, index: usize) {
         let queue = &mut self.queues[index];
         queue.next_avail = 0;
         queue.next_used = 0;
+        self.memory.write_slice(&vec![0; REQUESTS as usize], GuestAddress(queue.descriptors())).unwrap();
+    }
+
+    /// Where a queue's rings lie, as a front-end tells it.
+    pub fn rings(&self, index: usize) -> VringConfigData {
+        let queue = &self.queues[index];
         let host = |address| self.memory.get_host_address(GuestAddress(address)).unwrap() as u64;
-        let rings = VringConfigData {
+        VringConfigData {
             queue_max_size: 1024,
             queue_size: queue.size,
             flags: 0,
@@ -124,13 +143,7 @@ impl Guest {
             used_ring_addr: host(queue.used()),
             avail_ring_addr: host(queue.avail()),
             log_addr: None,
-        };
-        self.frontend.set_vring_num(index, queue.size)?;
-        self.frontend.set_vring_base(index, 0)?;
-        self.frontend.set_vring_addr(index, &rings)?;
-        self.frontend.set_vring_call(index, &queue.call)?;
-        self.frontend.set_vring_kick(index, &queue.kick)?;
-        self.frontend.set_vring_enable(index, true)
+        }
     }
 
     /// What QEMU sends when the guest reboots.
@@ -276,7 +289,14 @@ impl Queue {
     }
 }
 
-pub fn map(file: File, base: u64, bytes: usize) -> GuestMemoryMmap {
+/// Memory of zeros in a file of its own.
+pub fn blank(base: u64, bytes: usize) -> GuestMemoryMmap {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(bytes as u64).unwrap();
+    map(file, base, bytes)
+}
+
+fn map(file: File, base: u64, bytes: usize) -> GuestMemoryMmap {
     GuestMemoryMmap::from_ranges_with_files([(GuestAddress(base), bytes, Some(FileOffset::new(file, 0)))])
         .unwrap()
 }

@@ -18,6 +18,10 @@ pub const NOTHING: u8 = 2;
 pub const TOO_MUCH: u8 = 3;
 /// Block the worker until the test opens the gate.
 pub const BLOCK: u8 = 4;
+/// Panic before the answer.
+pub const PANIC: u8 = 5;
+/// Answer, then panic.
+pub const ANSWER_AND_PANIC: u8 = 6;
 
 pub const MAX_CHAIN: u16 = 6;
 pub const MAX_REQUEST: u32 = 4096;
@@ -97,6 +101,11 @@ impl Model for Stub {
                 let gate = self.gate.lock().unwrap();
                 let _open = self.opened.wait_while(gate, |open| !*open).unwrap();
                 reply(&[]);
+            }
+            PANIC => panic!("a defect of the device model"),
+            ANSWER_AND_PANIC => {
+                reply(request.bytes);
+                panic!("a defect of the device model");
             }
             _ => reply(request.bytes),
         }
