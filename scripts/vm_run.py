@@ -1,6 +1,6 @@
 """Boots guests with the accelerator under QEMU, runs models in them, and compares with the host. Called by scripts/vm.
 
-    vm_run.py --qemu Q --kernel K --initrd I --daemon D --accelctl A --models DIR [--guests N] [--soak] [--shell] [--device D]
+    vm_run.py --qemu Q --kernel K --initrd I --daemon D --accelctl A --models DIR [--guests N] [--soak] [--faults] [--shell] [--device D]
 
 Always with QEMU's own processor (accel=tcg), never KVM: the figures are those of an emulated guest.
 """
@@ -292,6 +292,20 @@ def soak(guest, daemon, model, runs):
             raise Failure(f"{name} changed by {now - was} KiB over {done} submissions")
 
 
+def faults(guest, model):
+    """Misuses the kernel module; whatever happens, it must go on."""
+    node = guest.target[-1]
+    say(guest(f"guest_faults {node} /models/{model}/model.tosa", 900).strip())
+    guest(f"guest_faults --unplug {node} /models/large/model.tosa >/tmp/busy 2>&1 & job=$!")
+    guest("until grep -q 'unplug now' /tmp/busy; do usleep 100000; [ -d /proc/$job ] || { cat /tmp/busy; false; break; }; done")
+    guest.unplug()
+    say(guest("wait $job; code=$?; cat /tmp/busy; [ $code = 0 ]").strip())
+    guest.plug()
+    complaints = guest("dmesg | grep -E 'BUG:|WARNING:|Oops|blocked for more than|refcount_t|KASAN' || true").strip()
+    if complaints:
+        raise Failure(f"the guest's kernel complains:\n{complaints}")
+
+
 def together(guests, model, runs):
     """All guests at once, against each alone."""
     alone = [repeated(guest, model, runs)["execute_median_ms"] for guest in guests]
@@ -343,6 +357,9 @@ def scenario(options, folder, stack):
     say(f"EXECUTE of {small} in the guest: min {times['execute_min_ms']:.3f} ms, median {times['execute_median_ms']:.3f} ms (200 runs, emulated processor)")
     if options.soak:
         soak(guest, daemon, small, 10000)
+    if options.faults:
+        faults(guest, small)
+        in_guest(guest, expected, "after misuse")
     if options.guests == 1:
         say(f"guest rebooted in {guest.reboot():.1f} s, on the same daemon")
         in_guest(guest, expected, "after the reboot")
@@ -374,6 +391,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--guests", type=int, default=1)
     parser.add_argument("--soak", action="store_true")
+    parser.add_argument("--faults", action="store_true")
     parser.add_argument("--shell", action="store_true")
     options = parser.parse_args()
     start = time.monotonic()

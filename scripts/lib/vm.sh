@@ -29,7 +29,7 @@ fetch_alone() {
     shift 2
     downloads=$VM/apt/$state/alone
     rm -rf "$downloads" && mkdir -p "$downloads" "$folder"
-    (cd "$downloads" && private_apt "$state" apt-get download "$@" >&2)
+    (cd "$downloads" && private_apt "$state" apt-get download "$@" >&2) || fail "$* cannot be fetched. If Debian has newer ones by now, delete $VM and start again."
     for deb in "$downloads"/*.deb; do dpkg -x "$deb" "$folder"; done
     rm -rf "$downloads"
 }
@@ -98,12 +98,12 @@ ensure_kernel() {
     RELEASE=${RELEASE#vmlinuz-}
 }
 
-# Builds accelctl without libraries, so that it runs in any guest: sets GUEST_PROGRAM. With a target named, its flags leave alone what
-# is built without.
-build_guest_program() {
+# Builds accelctl, and a program that misuses the kernel module, without libraries, so that they run in any guest: sets GUEST_PROGRAMS, a
+# folder. With a target named, the flags leave alone what is built without.
+build_guest_programs() {
     local target=x86_64-unknown-linux-gnu
-    RUSTFLAGS='-C target-feature=+crt-static' cargo_build -p accelctl --target "$target"
-    GUEST_PROGRAM=$(target_folder)/$target/debug/accelctl
+    RUSTFLAGS='-C target-feature=+crt-static' cargo_build -p accelctl -p accel-guest --bin accelctl --example guest_faults --target "$target"
+    GUEST_PROGRAMS=$(target_folder)/$target/debug
 }
 
 # Models that the guest runs; small ones, as an emulated processor carries every byte.
@@ -136,9 +136,12 @@ make_initrd() {
         ln -s "$ROOT/tests/data/models/$model" "$VM/models/$model"
         files+=("models/$model=$ROOT/tests/data/models/$model")
     done
+    # One that keeps the device busy for a while, to be interrupted.
+    files+=("models/large=$ROOT/tests/data/models/et_mbv2_int8")
     INITRD=$VM/initrd.gz
     python3 "$ROOT/scripts/cpio.py" "$INITRD" "init=$ROOT/scripts/guest/init" "bin/device=$ROOT/scripts/guest/device" \
-        "bin/driver=$ROOT/scripts/guest/driver" "bin/busybox=$KERNEL/bin/busybox" "bin/accelctl=$GUEST_PROGRAM" \
+        "bin/driver=$ROOT/scripts/guest/driver" "bin/busybox=$KERNEL/bin/busybox" "bin/accelctl=$GUEST_PROGRAMS/accelctl" \
+        "bin/guest_faults=$GUEST_PROGRAMS/examples/guest_faults" \
         "etc/modules=$VM/modules.list" "lib/modules=$VM/modules" "${files[@]}"
 }
 
