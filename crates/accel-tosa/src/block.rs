@@ -200,12 +200,39 @@ impl<'a> Block<'a> {
         let fail = |rule, message| Refusal { at: Some((position, info.name)), rule, message };
         let inputs = self.operands(info, operator.inputs().unwrap_or_default(), fail)?;
         let outputs = operator.outputs().unwrap_or_default();
-        let (Some(output), 1) = (outputs.iter().next(), outputs.len()) else {
-            return Err(fail(
-                Rule::ErrorIf,
-                format!("its number of outputs is {} where 1 is needed.", outputs.len()),
-            ));
-        };
+        if outputs.len() != info.results {
+            let message =
+                format!("its number of outputs is {} where {} is needed.", outputs.len(), info.results);
+            return Err(fail(Rule::ErrorIf, message));
+        }
+        let mut results = Vec::with_capacity(info.results);
+        for output in outputs.iter() {
+            match self.define(info, output, fail)? {
+                Value::Tensor(id) => results.push(id),
+                Value::Shape(_) => return Ok(()),
+            }
+        }
+        let site = Site::new(&self.values, info, position, operator, &inputs, &results)?;
+        need(&mut self.profile, site.row(ops::accumulator(&site)?)?);
+        if info.name == "CONST" {
+            let output = results[0].0 as usize;
+            let constant = constant(&site, self.data[output].clone())?;
+            self.values.tensors[output].constant = Some(constant);
+            return Ok(());
+        }
+        let op = ops::build(&site)?;
+        let inputs = site.kept();
+        self.nodes.push(Node { position, op, inputs, outputs: results });
+        Ok(())
+    }
+
+    /// Marks a result as defined: a shape for CONST_SHAPE, a tensor for every other operator.
+    fn define(
+        &mut self,
+        info: &OperatorInfo,
+        output: &str,
+        fail: impl Fn(Rule, String) -> Refusal,
+    ) -> Result<Value> {
         let Some(named) = self.names.get_mut(output) else {
             return Err(fail(
                 Rule::Malformed,
@@ -218,33 +245,18 @@ impl<'a> Block<'a> {
                 format!("its output {output:?} already has a value; each name has one producer."),
             ));
         }
-        let output = match (named.value, info.name) {
-            (Value::Shape(_), "CONST_SHAPE") => return Ok(()),
-            (Value::Tensor(id), name) if name != "CONST_SHAPE" => id,
-            (Value::Tensor(_), _) => {
-                return Err(fail(
-                    Rule::ErrorIf,
-                    format!("its output {output:?} is a tensor where a shape is needed."),
-                ));
-            }
-            (Value::Shape(_), _) => {
-                return Err(fail(
-                    Rule::ErrorIf,
-                    format!("its output {output:?} is a shape where a tensor is needed."),
-                ));
-            }
-        };
-        let site = Site::new(&self.values, info, position, operator, &inputs, output)?;
-        need(&mut self.profile, site.row(ops::accumulator(&site)?)?);
-        if info.name == "CONST" {
-            let constant = constant(&site, self.data[output.0 as usize].clone())?;
-            self.values.tensors[output.0 as usize].constant = Some(constant);
-            return Ok(());
+        match (named.value, info.name) {
+            (value @ Value::Shape(_), "CONST_SHAPE") => Ok(value),
+            (value @ Value::Tensor(_), name) if name != "CONST_SHAPE" => Ok(value),
+            (Value::Tensor(_), _) => Err(fail(
+                Rule::ErrorIf,
+                format!("its output {output:?} is a tensor where a shape is needed."),
+            )),
+            (Value::Shape(_), _) => Err(fail(
+                Rule::ErrorIf,
+                format!("its output {output:?} is a shape where a tensor is needed."),
+            )),
         }
-        let op = ops::build(&site)?;
-        let inputs = site.kept();
-        self.nodes.push(Node { position, op, inputs, outputs: vec![output] });
-        Ok(())
     }
 
     /// Resolves operand names; each must have been defined by an earlier operator or be a block input.

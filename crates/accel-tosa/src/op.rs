@@ -220,6 +220,13 @@ pub enum Op {
     DepthwiseConv2d(ConvAttrs),
     /// `[input, weight, bias]`; bias has 1 or OC elements.
     TransposeConv2d(TransposeConvAttrs),
+    /// `[real, imaginary]` -> `[real, imaginary]`, all `[N,H,W]`.
+    Fft2d {
+        /// The inverse transform, without its factor 1/HW.
+        inverse: bool,
+    },
+    /// `[real]` of `[N,H,W]` -> `[real, imaginary]` of `[N,H,W/2+1]`.
+    Rfft2d,
     /// `[a, b]`: `[N,H,C] x [N,C,W]`.
     MatMul {
         /// Zero point of a.
@@ -329,6 +336,8 @@ impl Op {
             Self::Conv3d(_) => "CONV3D",
             Self::DepthwiseConv2d(_) => "DEPTHWISE_CONV2D",
             Self::TransposeConv2d(_) => "TRANSPOSE_CONV2D",
+            Self::Fft2d { .. } => "FFT2D",
+            Self::Rfft2d => "RFFT2D",
             Self::MatMul { .. } => "MATMUL",
             Self::MaxPool2d { .. } => "MAX_POOL2D",
             Self::Clamp { .. } => "CLAMP",

@@ -79,6 +79,7 @@ pub(crate) enum AttributeKind {
     Round,
     Transpose,
     Rescale,
+    Fft,
 }
 
 /// An operator of TOSA 1.0 that a [`Graph`](crate::Graph) can hold.
@@ -92,8 +93,10 @@ pub struct OperatorInfo {
     pub inputs: &'static [Operand],
     /// Whether the operator takes a list (CONCAT).
     pub variadic: bool,
-    /// Type of the only result.
+    /// Type of every result.
     pub output: OperandType,
+    /// Number of results.
+    pub results: usize,
     /// What the columns of [`rows`](Self::rows) stand for.
     pub columns: &'static [&'static str],
     /// Accepted combinations of types; empty for CONST_SHAPE.
@@ -122,6 +125,7 @@ macro_rules! rows {
 
 const EXT_INT4: &str = "EXT-INT4";
 const EXT_INT16: &str = "EXT-INT16";
+const EXT_FFT: &str = "EXT-FFT";
 const EXT_BF16: &str = "EXT-BF16";
 const EXT_E4M3: &str = "EXT-FP8E4M3";
 const EXT_E5M2: &str = "EXT-FP8E5M2";
@@ -184,6 +188,7 @@ const PRODUCTS: &[TypeRow] = rows! {
     Int: Int8 Int32; Int: Int16 Int32; Either: Int32 Int32;
     Float: Fp16 Fp16; Float: Fp32 Fp32; Float(EXT_BF16): Bf16 Bf16;
 };
+const TRANSFORMED: &[TypeRow] = rows! { Float(EXT_FFT): Fp32; };
 const TABLED: &[TypeRow] = rows! { Int: Int8 Int8 Int8; Int(EXT_INT16): Int16 Int16 Int32; };
 const RESIZED: &[TypeRow] = rows! {
     Int: Int8 Int32; Int: Int8 Int8; Int(EXT_INT16): Int16 Int48; Int(EXT_INT16): Int16 Int16;
@@ -245,7 +250,17 @@ const fn entry(
     inputs: &'static [Operand],
     rows: &'static [TypeRow],
 ) -> OperatorInfo {
-    OperatorInfo { code, name, inputs, variadic: false, output: FIRST, columns: ONE, rows, attribute }
+    OperatorInfo {
+        code,
+        name,
+        inputs,
+        variadic: false,
+        output: FIRST,
+        results: 1,
+        columns: ONE,
+        rows,
+        attribute,
+    }
 }
 
 const fn unary(code: u32, name: &'static str, rows: &'static [TypeRow]) -> OperatorInfo {
@@ -289,6 +304,10 @@ const OPERATORS: &[OperatorInfo] = &[
     conv(4, "CONV3D", AttributeKind::Conv),
     conv(5, "DEPTHWISE_CONV2D", AttributeKind::Conv),
     OperatorInfo {
+        results: 2,
+        ..entry(6, "FFT2D", AttributeKind::Fft, &[data("input_real", 0), data("input_imag", 0)], TRANSFORMED)
+    },
+    OperatorInfo {
         output: OperandType::Column(2),
         columns: &["a", "b", "output"],
         ..entry(
@@ -300,6 +319,10 @@ const OPERATORS: &[OperatorInfo] = &[
         )
     },
     entry(8, "MAX_POOL2D", AttributeKind::Pool, IN, NARROW),
+    OperatorInfo {
+        results: 2,
+        ..entry(9, "RFFT2D", AttributeKind::None, &[data("input_real", 0)], TRANSFORMED)
+    },
     conv(10, "TRANSPOSE_CONV2D", AttributeKind::TransposeConv),
     entry(11, "CLAMP", AttributeKind::Clamp, IN, CLAMPED),
     unary(12, "ERF", FLOAT),
@@ -482,8 +505,6 @@ pub(crate) fn refused(code: u32) -> Option<(&'static str, &'static str)> {
     const VARIABLE: &str = "variables (EXT-VARIABLE) are not supported";
     const VERSION: &str = "it came with TOSA 1.1, and only operators of TOSA 1.0 are supported";
     Some(match code {
-        6 => ("FFT2D", "transforms (EXT-FFT) are not supported"),
-        9 => ("RFFT2D", "transforms (EXT-FFT) are not supported"),
         69 => ("CUSTOM", "custom operators have no portable meaning and are never run"),
         70 => ("COND_IF", CONTROL_FLOW),
         71 => ("WHILE_LOOP", CONTROL_FLOW),

@@ -45,6 +45,8 @@ table! {
     }
     /// TRANSPOSE_CONV2D.
     TransposeConvAttribute { out_pad: List<'a, i32> = 0, stride: List<'a, i32> = 1, acc_type: u32 = 3 }
+    /// FFT2D.
+    FftAttribute { inverse: bool = 0 }
     /// CLAMP.
     ClampAttribute { min: Bytes<'a> = 0, max: Bytes<'a> = 1, nan_mode: u32 = 2 }
     /// MAXIMUM, MINIMUM (NaN mode), RESIZE (mode).
@@ -132,6 +134,7 @@ fn verify_attribute(tag: u8, v: &mut Verifier, at: usize) -> Result<(), InvalidF
         Some(K::Mode) => ForwardsUOffset::<ModeAttribute>::run_verifier(v, at),
         Some(K::Round) => ForwardsUOffset::<RoundAttribute>::run_verifier(v, at),
         Some(K::Transpose) => ForwardsUOffset::<TransposeAttribute>::run_verifier(v, at),
+        Some(K::Fft) => ForwardsUOffset::<FftAttribute>::run_verifier(v, at),
         Some(K::Rescale) => ForwardsUOffset::<RescaleAttribute>::run_verifier(v, at),
         Some(K::None) | None => Ok(()),
     }

@@ -50,7 +50,7 @@ pub(crate) struct Site<'a> {
     pub tensors: Vec<TensorId>,
     /// Shape operands in order, by index into the shape values.
     shapes: Vec<usize>,
-    pub output: TensorId,
+    results: &'a [TensorId],
     pub attribute: TosaOperator<'a>,
 }
 
@@ -81,10 +81,10 @@ impl<'a> Site<'a> {
         position: u32,
         attribute: TosaOperator<'a>,
         operands: &[Value],
-        output: TensorId,
+        results: &'a [TensorId],
     ) -> Result<Self> {
         let mut site =
-            Self { values, info, position, tensors: Vec::new(), shapes: Vec::new(), output, attribute };
+            Self { values, info, position, tensors: Vec::new(), shapes: Vec::new(), results, attribute };
         for (index, value) in operands.iter().enumerate() {
             let operand = if info.variadic { &info.inputs[0] } else { &info.inputs[index] };
             site.operand(operand, *value)?;
@@ -122,9 +122,14 @@ impl<'a> Site<'a> {
         self.description(index).name
     }
 
-    /// The result.
+    /// The first result, which is the only one but for transforms.
     pub fn output(&self) -> &'a Tensor {
-        self.values.tensor(self.output)
+        self.values.tensor(self.results[0])
+    }
+
+    /// All results.
+    pub fn outputs(&self) -> impl Iterator<Item = &'a Tensor> {
+        self.results.iter().map(|id| self.values.tensor(*id))
     }
 
     /// The elements of the shape operand number `index`, not counting tensors, which must be `length`. The name is

@@ -24,7 +24,7 @@ impl Site<'_> {
         };
         let found = self.rows().find(|row| {
             accumulator.is_none_or(|(column, dtype)| row.types[column] == dtype)
-                && fits(self.info.output, self.output().dtype, row)
+                && self.outputs().all(|output| fits(self.info.output, output.dtype, row))
                 && self.inputs().all(|(index, tensor)| fits(self.description(index).dtype, tensor.dtype, row))
         });
         found.ok_or_else(|| self.no_row(accumulator.map(|(_, dtype)| dtype)))
@@ -46,7 +46,7 @@ impl Site<'_> {
         let found: Vec<String> = self
             .inputs()
             .map(|(index, tensor)| format!("{} {}", self.input_name(index), tensor.dtype))
-            .chain([format!("output {}", self.output().dtype)])
+            .chain(self.outputs().map(|output| format!("output {}", output.dtype)))
             .chain(accumulator.map(|dtype| format!("accumulator {dtype}")))
             .collect();
         let row = |row: &TypeRow| row.types.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" ");

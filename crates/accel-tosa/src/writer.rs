@@ -64,6 +64,8 @@ pub enum Attribute {
         /// Accumulator type.
         acc_type: DType,
     },
+    /// FFT2D: whether it is the inverse.
+    Fft(bool),
     /// CLAMP: bounds as bytes of the tensor's type.
     Clamp {
         /// Lower bound.
@@ -332,6 +334,7 @@ fn write_attribute<'b>(b: &mut Builder<'b>, attribute: &Attribute) -> WIPOffset<
         Attribute::TransposeConv { out_pad, stride, acc_type } => {
             with_lists(b, &[out_pad, stride], |t| t.push_slot(slot(3), acc_type.code(), 0))
         }
+        Attribute::Fft(inverse) => table(b, |t| t.push_slot(slot(0), *inverse, false)),
         Attribute::Clamp { min, max, nan_mode } => {
             let (min, max) = (b.create_vector(min), b.create_vector(max));
             table(b, |t| {

@@ -2,6 +2,7 @@
 
 mod conv;
 mod depthwise;
+mod fft;
 mod gather;
 mod gemm;
 pub(crate) mod int48;
@@ -72,6 +73,8 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
         Op::Gather => gather::gather(builder, node),
         Op::Scatter => gather::scatter(builder, node),
         Op::Resize(attrs) => resize::lower(builder, node, attrs),
+        Op::Fft2d { inverse } => fft::lower(builder, node, *inverse),
+        Op::Rfft2d => fft::lower(builder, node, false),
         Op::MatMul { .. } if int48::is_matmul(builder, node) => int48::matmul(builder, node),
         Op::Rescale(attrs) => int48::rescale(builder, node, attrs),
         Op::MatMul { a_zp, b_zp } => matmul::lower(builder, node, [*a_zp, *b_zp]),

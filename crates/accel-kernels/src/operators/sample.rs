@@ -45,13 +45,14 @@ pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
         .collect();
     let node_inputs: Vec<TensorId> = (0..tensors.len() as u32).map(TensorId).collect();
     let inputs = node_inputs.iter().copied().filter(|id| tensors[id.0 as usize].constant.is_none()).collect();
-    let output = TensorId(tensors.len() as u32);
-    tensors.push(Tensor {
-        name: "output".to_owned(),
+    let outputs: Vec<TensorId> =
+        (0..info.results).map(|result| TensorId((tensors.len() + result) as u32)).collect();
+    tensors.extend(outputs.iter().map(|id| Tensor {
+        name: format!("output {}", id.0),
         dtype: resolve(info.output, usize::MAX),
         shape: output_shape.to_vec(),
         constant: None,
-    });
+    }));
     let mut graph = Graph {
         artifact,
         version: Version { major: 1, minor: 0, patch: 0, draft: false },
@@ -59,12 +60,12 @@ pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
         tensors,
         nodes: Vec::new(),
         inputs,
-        outputs: vec![output],
+        outputs: outputs.clone(),
     };
     match op {
-        Some(op) => graph.nodes.push(Node { position: 0, op, inputs: node_inputs, outputs: vec![output] }),
+        Some(op) => graph.nodes.push(Node { position: 0, op, inputs: node_inputs, outputs }),
         // A CONST leaves no node behind.
-        None => graph.tensors[output.0 as usize].constant = Some(Constant { range: 0..64 }),
+        None => graph.tensors[outputs[0].0 as usize].constant = Some(Constant { range: 0..64 }),
     }
     Some(graph)
 }
@@ -118,6 +119,8 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
             (Some(op), vec![IMAGE, &[4, 1, 1, 4], &[4]], IMAGE)
         }
         "DEPTHWISE_CONV2D" => (Some(Op::DepthwiseConv2d(conv)), vec![IMAGE, &[1, 1, 4, 1], &[4]], IMAGE),
+        "FFT2D" => (Some(Op::Fft2d { inverse: false }), vec![&[1, 2, 4]; 2], &[1, 2, 4]),
+        "RFFT2D" => (Some(Op::Rfft2d), vec![&[1, 2, 4]], [1, 2, 3].as_slice()),
         "MATMUL" => {
             (Some(Op::MatMul { a_zp: 0, b_zp: 0 }), vec![&[1, 2, 4], &[1, 4, 2]], [1, 2, 2].as_slice())
         }

@@ -5,6 +5,7 @@ mod elementwise;
 mod layout;
 mod reduction;
 mod scaling;
+mod transform;
 
 use crate::schema::{ConvAttribute, PoolAttribute, TransposeConvAttribute};
 use crate::site::{Result, Site};
@@ -37,6 +38,8 @@ pub(crate) fn build(site: &Site<'_>) -> Result<Op> {
         "CONV3D" => convolution::conv3d(site),
         "DEPTHWISE_CONV2D" => convolution::depthwise_conv2d(site),
         "TRANSPOSE_CONV2D" => convolution::transpose_conv2d(site),
+        "FFT2D" => transform::fft2d(site),
+        "RFFT2D" => transform::rfft2d(site),
         "MATMUL" => convolution::matmul(site),
         "MAX_POOL2D" => convolution::max_pool2d(site),
         "CLAMP" => elementwise::clamp(site),

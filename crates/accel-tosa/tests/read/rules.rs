@@ -211,6 +211,38 @@ fn transpose_conv2d_is_checked() {
     level("stride is 8193", &conv([-1, 2, 0, -1], [8193, 1]));
 }
 
+fn fft2d() -> Writer {
+    let mut w = Writer::new();
+    for name in ["re", "im"] {
+        w.input(name, Fp32, &[2, 4, 8]);
+    }
+    for name in ["x", "y"] {
+        w.tensor(name, Fp32, &[2, 4, 8]);
+        w.output(name);
+    }
+    w.raw("FFT2D", Attribute::Fft(true), &["re", "im"], &["x", "y"]);
+    w
+}
+
+#[test]
+fn fft2d_is_checked() {
+    assert_eq!(op(&fft2d()), Op::Fft2d { inverse: true });
+    assert_eq!(accepted(&fft2d()).nodes[0].outputs.len(), 2);
+    let error = |part: &str, change: &dyn Fn(&mut Writer)| broken(&fft2d, Rule::ErrorIf, part, change);
+    let resize = |shape: [i32; 3]| {
+        move |w: &mut Writer| w.tensors.iter_mut().for_each(|tensor| tensor.shape = shape.into())
+    };
+    error("height is 3; it must be a power of two", &resize([2, 3, 8]));
+    error("width is 12; it must be a power of two", &resize([2, 4, 12]));
+    error("\"im\" has the shape [1, 4, 8] where [2, 4, 8] is needed", &|w| tensor(w, "im").shape[0] = 1);
+    error("\"y\" has the shape [2, 4, 4] where [2, 4, 8] is needed", &|w| tensor(w, "y").shape[2] = 4);
+    error("rank 2 where 3 is needed", &|w| tensor(w, "y").shape = vec![4, 8]);
+    error("number of outputs is 1 where 2 is needed", &|w| drop(last(w).outputs.pop()));
+    error("output INT32", &|w| tensor(w, "y").dtype = Int32.code());
+    let level = |part: &str, change: &dyn Fn(&mut Writer)| broken(&fft2d, Rule::Level, part, change);
+    level("width is 16384, above the 8192", &resize([2, 4, 16_384]));
+}
+
 fn pool_attribute(kernel: [i32; 2], stride: [i32; 2], pad: [i32; 4], last: u32) -> Attribute {
     Attribute::Pool { kernel: kernel.into(), stride: stride.into(), pad: pad.into(), last }
 }

@@ -46,6 +46,11 @@ fn smallest(info: &OperatorInfo, row: &TypeRow) -> Smallest {
             let matrix = vec![1, 2, 2];
             (Attribute::None, vec![matrix.clone(), matrix.clone(), one.clone(), one], matrix, vec![])
         }
+        "FFT2D" => {
+            let field = vec![1, 2, 4];
+            (Attribute::Fft(true), vec![field.clone(), field.clone()], field, vec![])
+        }
+        "RFFT2D" => (Attribute::None, vec![vec![1, 2, 4]], vec![1, 2, 3], vec![]),
         "AVG_POOL2D" => (pool(accumulator.code()), vec![image.clone(), one.clone(), one], image, vec![]),
         "MAX_POOL2D" => (pool(1), vec![image.clone()], image, vec![]),
         "RESIZE" => {
@@ -126,7 +131,11 @@ fn graph(info: &OperatorInfo, row: &TypeRow) -> Writer {
         let bytes = [0; 16];
         w.constant("y", dtype(info.output), &output, &bytes);
     } else {
-        w.op(info.name, attribute, &names, "y", dtype(info.output), &output);
+        let results = &["y", "second"][..info.results];
+        for result in results {
+            w.tensor(result, dtype(info.output), &output);
+        }
+        w.raw(info.name, attribute, &names, results);
     }
     w.output("y");
     w
