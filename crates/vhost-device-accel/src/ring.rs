@@ -149,10 +149,12 @@ impl Run {
         }
     }
 
-    /// Tells a user whose guest memory is private why nothing happens: the first kick finds the ring empty.
+    /// Tells a user whose guest memory is private why nothing happens: the guest's first kick finds the ring
+    /// empty. It is the third wake-up: before it come ours at the start of the ring, and QEMU's, which kicks
+    /// every ring that it starts.
     pub(crate) fn warn_if_nothing_ever_came(&self) {
-        let first_kick = self.wake_ups.fetch_add(1, Ordering::Relaxed) == 1;
-        if first_kick && !self.fetched.load(Ordering::Relaxed) && !self.broken.load(Ordering::Relaxed) {
+        let guest_kicked = self.wake_ups.fetch_add(1, Ordering::Relaxed) == 2;
+        if guest_kicked && !self.fetched.load(Ordering::Relaxed) && !self.broken.load(Ordering::Relaxed) {
             log::warn!(
                 "{} was kicked, but its ring is empty; if the guest hangs now, its memory is not shared with this \
                  process (QEMU: memory-backend-memfd with share=on; cloud-hypervisor: --memory shared=on)",
