@@ -69,14 +69,17 @@ impl VhuAccel {
     /// Ends every run: from here on no answer touches guest memory, and no queue starts again.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
-        for queue in &self.queues {
-            self.stop(queue);
-        }
+        self.stop_all();
     }
 
     /// Whether the front-end has given guest memory.
     pub(crate) fn has_memory(&self) -> bool {
         self.memory.memory().num_regions() > 0
+    }
+
+    /// Stops every queue; whether one was started.
+    fn stop_all(&self) -> bool {
+        self.queues.iter().fold(false, |started, queue| self.stop(queue) | started)
     }
 
     fn stop(&self, queue: &Mutex<Option<Arc<Run>>>) -> bool {
@@ -145,8 +148,13 @@ impl VhostUserBackend for VhuAccel {
             | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
     }
 
+    /// Features are agreed on once after each reset of the device. Where a front-end only disables the queues of a guest
+    /// that resets it (cloud-hypervisor), this is the first to tell that from a pause.
     fn acked_features(&self, features: u64) {
         log::info!("{}: features {features:#x} agreed", self.name);
+        if self.stop_all() {
+            self.reset_model("features were agreed anew");
+        }
     }
 
     fn protocol_features(&self) -> VhostUserProtocolFeatures {
@@ -158,9 +166,7 @@ impl VhostUserBackend for VhuAccel {
     }
 
     fn reset_device(&self) {
-        for queue in &self.queues {
-            self.stop(queue);
-        }
+        self.stop_all();
         self.reset_model("the front-end reset the device");
     }
 

@@ -150,8 +150,6 @@ impl VringT<Memory> for AccelVring {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
-
     use std::io::Write;
 
     use vm_memory::GuestMemoryMmap;

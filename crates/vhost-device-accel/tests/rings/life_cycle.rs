@@ -111,8 +111,9 @@ fn a_stop_does_not_wait_for_a_slow_command() {
 fn a_front_end_that_vanishes_mid_request_makes_room_for_the_next() {
     let daemon = Daemon::one();
     for _ in 0..3 {
-        let before = daemon.stub().resets();
         let mut guest = Guest::boot(&daemon);
+        // Not earlier: the connection before is over only now.
+        let before = daemon.stub().resets();
         let answer = guest.send(0, 0, &[HOLD; 16], 16);
         guest.send(1, 0, &[HOLD; 16], 16);
         let late = daemon.stub().take_held(2);

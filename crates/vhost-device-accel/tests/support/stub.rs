@@ -102,10 +102,10 @@ impl Model for Stub {
                 let _open = self.opened.wait_while(gate, |open| !*open).unwrap();
                 reply(&[]);
             }
-            PANIC => panic!("a defect of the device model"),
+            PANIC => std::panic::panic_any("a defect of the device model"),
             ANSWER_AND_PANIC => {
                 reply(request.bytes);
-                panic!("a defect of the device model");
+                std::panic::panic_any("a defect of the device model");
             }
             _ => reply(request.bytes),
         }

@@ -112,6 +112,27 @@ fn a_pause_keeps_objects_and_requests() {
     runs(&mut guest, 0, objects);
 }
 
+/// A guest that resets the device has its queues disabled as for a pause; they are set up anew without being stopped.
+#[test]
+fn a_reset_by_the_guest_with_requests_in_flight() {
+    let (daemon, backend, _) = daemon();
+    let mut guest = boot(&daemon);
+    let objects = works(&mut guest);
+    backend.hold();
+    for queue in 0..2 {
+        guest.send(queue, 0, &execute(1, objects), 64);
+    }
+    a_while();
+    enable(&guest, false);
+    clear_rings(&mut guest);
+    activate(&guest, [0, 0]);
+    backend.release();
+    a_while();
+    assert_eq!([guest.used_index(0), guest.used_index(1)], [0, 0]);
+    stale(&mut guest, objects);
+    works(&mut guest);
+}
+
 #[test]
 fn a_reboot_that_gives_up_the_ownership() {
     let (daemon, _, device) = daemon();
