@@ -1,4 +1,5 @@
 //! A device model that does what the first byte of a request says.
+#![expect(clippy::panic, reason = "a defect of the device model is one of the things to say")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -102,10 +103,10 @@ impl Model for Stub {
                 let _open = self.opened.wait_while(gate, |open| !*open).unwrap();
                 reply(&[]);
             }
-            PANIC => std::panic::panic_any("a defect of the device model"),
+            PANIC => panic!("a defect of the device model"),
             ANSWER_AND_PANIC => {
                 reply(request.bytes);
-                std::panic::panic_any("a defect of the device model");
+                panic!("a defect of the device model");
             }
             _ => reply(request.bytes),
         }
