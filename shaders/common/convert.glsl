@@ -1,3 +1,5 @@
+#ifndef CONVERT_GLSL
+#define CONVERT_GLSL
 // Element types and their 32-bit register form: floats as FP32 bits, integers sign- or zero-extended, BOOL as 0 or 1.
 // The numbers are those of `Element` in accel-kernels.
 const uint T_F32 = 0u, T_F16 = 1u, T_BF16 = 2u, T_I8 = 3u, T_I16 = 4u, T_I32 = 5u, T_BOOL = 6u, T_U8 = 7u, T_U16 = 8u;
@@ -82,3 +84,4 @@ uvec4 narrow(uint type, uvec4 x) {
     if (type == T_E5M2) return e5m2_bits(x);
     return x;
 }
+#endif

@@ -6,23 +6,8 @@
 #define IS_FLOAT 0
 #endif
 
-layout(push_constant, scalar) uniform Push {
-    uint64_t dst; // partial sums when there are several splits
-    uint64_t a;
-    uint64_t b;
-    uint64_t bias;
-    uint m;
-    uint n;
-    uint k;
-    uint batches;
-    uint splits; // of k
-    uint chunk; // k of a split
-    uint bias_step; // 0: one bias for all, 1: one a column, 2: none
-    int a_zp;
-    int b_zp;
-    uint b_k; // elements of B from one k to the next
-    uint b_n; // and from one n to the next
 #if defined(IMAGE)
+struct Windows {
     uint in_h;
     uint in_w;
     uint in_c;
@@ -35,8 +20,41 @@ layout(push_constant, scalar) uniform Push {
     uint c_magic; // divides by in_c
     uint w_magic; // divides by kernel_w
     uint shifts; // of both magics, low and high half
+};
+#endif
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t dst; // partial sums when there are several splits
+    uint64_t a;
+    uint64_t b;
+    uint64_t bias;
+#if defined(EPILOGUE)
+    uint64_t operand[3];
+    uint64_t block; // the windows, if any, and the epilogue's immediates
+#endif
+    uint m;
+    uint n;
+    uint k;
+    uint batches;
+    uint splits; // of k
+    uint chunk; // k of a split
+    uint bias_step; // 0: one bias for all, 1: one a column, 2: none
+    int a_zp;
+    int b_zp;
+    uint b_k; // elements of B from one k to the next
+    uint b_n; // and from one n to the next
+#if defined(IMAGE) && !defined(EPILOGUE)
+    Windows image;
 #endif
 } p;
+
+#if defined(IMAGE) && defined(EPILOGUE)
+// The push constants have no room for both these and the operands' addresses.
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer PtrWindows { Windows v; };
+Windows windows = PtrWindows(p.block).v;
+#elif defined(IMAGE)
+#define windows p.image
+#endif
 
 Acc4 multiply_add(Acc x, Acc4 y, Acc4 z) {
 #if IS_FLOAT
@@ -74,12 +92,12 @@ Row row_of(uint batch, uint m) {
     Row row;
     row.inside = m < p.m;
 #if defined(IMAGE)
-    uint x = m % p.out_w;
-    uint y = m / p.out_w;
-    row.image = y / p.out_h * (p.in_h * p.in_w * p.in_c);
-    y = y % p.out_h;
-    row.y = int(y * (p.stride & 0xffffu)) - int(p.pad & 0xffffu);
-    row.x = int(x * (p.stride >> 16)) - int(p.pad >> 16);
+    uint x = m % windows.out_w;
+    uint y = m / windows.out_w;
+    row.image = y / windows.out_h * (windows.in_h * windows.in_w * windows.in_c);
+    y = y % windows.out_h;
+    row.y = int(y * (windows.stride & 0xffffu)) - int(windows.pad & 0xffffu);
+    row.x = int(x * (windows.stride >> 16)) - int(windows.pad >> 16);
 #else
     row.start = (batch * p.m + m) * p.k;
 #endif
@@ -90,11 +108,11 @@ Column column_of(uint k, uint end) {
     Column column;
     column.inside = k < end;
 #if defined(IMAGE)
-    uint tap = p.in_c > 1 ? divide(k, p.c_magic, p.shifts & 0xffffu) : k;
-    uint ky = p.kernel_w > 1 ? divide(tap, p.w_magic, p.shifts >> 16) : tap;
-    column.c = k - tap * p.in_c;
-    column.dy = int(ky * (p.dilation & 0xffffu));
-    column.dx = int((tap - ky * p.kernel_w) * (p.dilation >> 16));
+    uint tap = windows.in_c > 1 ? divide(k, windows.c_magic, windows.shifts & 0xffffu) : k;
+    uint ky = windows.kernel_w > 1 ? divide(tap, windows.w_magic, windows.shifts >> 16) : tap;
+    column.c = k - tap * windows.in_c;
+    column.dy = int(ky * (windows.dilation & 0xffffu));
+    column.dx = int((tap - ky * windows.kernel_w) * (windows.dilation >> 16));
 #else
     column.k = k;
 #endif
@@ -107,8 +125,8 @@ Acc load_a(Row row, Column column) {
 #if defined(IMAGE)
     int y = row.y + column.dy;
     int x = row.x + column.dx;
-    inside = inside && uint(y) < p.in_h && uint(x) < p.in_w;
-    uint at = row.image + (uint(y) * p.in_w + uint(x)) * p.in_c + column.c;
+    inside = inside && uint(y) < windows.in_h && uint(x) < windows.in_w;
+    uint at = row.image + (uint(y) * windows.in_w + uint(x)) * windows.in_c + column.c;
 #else
     uint at = row.start + column.k;
 #endif
@@ -132,6 +150,34 @@ Acc load_b(uint batch, uint k, uint n, uint end) {
 
 #include "gemm/bias.glsl"
 
+#if defined(EPILOGUE)
+#if defined(IMAGE)
+#define IMMEDIATES 12
+#else
+#define IMMEDIATES 0
+#endif
+#include "common/epilogue.glsl"
+
+Acc4 column_bias;
+
+// Loads what the rows of columns n to n + `count` - 1 share.
+void begin_columns(uint n, uint count) {
+    column_bias = Acc4(0);
+    if (p.splits > 1) return;
+    if (p.bias_step < 2) {
+        [[unroll]] for (uint j = 0; j < 4; j++) {
+            if (j < count) column_bias[j] = load_bias(n + j);
+        }
+    }
+    begin_epilogue(n, count);
+}
+
+void store_sums(uint row, uint n, uint count, Acc4 sums) {
+    store_epilogue(p.dst, uint64_t(row) * p.n + n, count, to_register(sums + column_bias));
+}
+#else
+void begin_columns(uint n, uint count) {}
+
 // Stores the first `count` sums from column n of a row on; n begins a word where the columns are even.
 void store_sums(uint row, uint n, uint count, Acc4 sums) {
     if (p.bias_step < 2) {
@@ -152,6 +198,8 @@ void store_sums(uint row, uint n, uint count, Acc4 sums) {
 #endif
     }
 }
+
+#endif
 
 // Stores a split's sums as they are.
 void store_partial(uint split, uint row, uint n, uint count, Acc4 sums) {

@@ -16,6 +16,12 @@
 // variant plain_e5m2 IN=E5M2 OUT=F16
 // variant image_e4m3 IN=E4M3 OUT=F16 IMAGE
 // variant image_e5m2 IN=E5M2 OUT=F16 IMAGE
+// variant plain_f32_fused IN=F32 OUT=F32 EPILOGUE
+// variant plain_f16_fused IN=F16 OUT=F16 EPILOGUE
+// variant plain_i8_fused IN=I8 OUT=I32 EPILOGUE
+// variant image_f32_fused IN=F32 OUT=F32 IMAGE EPILOGUE
+// variant image_f16_fused IN=F16 OUT=F16 IMAGE EPILOGUE
+// variant image_i8_fused IN=I8 OUT=I32 IMAGE EPILOGUE
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
@@ -88,8 +94,8 @@ void main() {
     Row rows[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) rows[r] = row_of(batch, min(m0 + r, p.m - 1));
 #if defined(IMAGE)
-    uint taps = p.k / p.in_c;
-    uint run = p.in_c;
+    uint taps = p.k / windows.in_c;
+    uint run = windows.in_c;
     int dy = 0;
     int dx = 0;
     uint kx = 0;
@@ -97,16 +103,16 @@ void main() {
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
             int y = rows[r].y + dy;
             int x = rows[r].x + dx;
-            inside[r] = uint(y) < p.in_h && uint(x) < p.in_w;
-            uint at = inside[r] ? rows[r].image + (uint(y) * p.in_w + uint(x)) * p.in_c : 0;
+            inside[r] = uint(y) < windows.in_h && uint(x) < windows.in_w;
+            uint at = inside[r] ? rows[r].image + (uint(y) * windows.in_w + uint(x)) * windows.in_c : 0;
             a[r] = p.a + uint64_t(at) * IN_BYTES;
         }
         kx++;
-        dx += int(p.dilation >> 16);
-        if (kx == p.kernel_w) {
+        dx += int(windows.dilation >> 16);
+        if (kx == windows.kernel_w) {
             kx = 0;
             dx = 0;
-            dy += int(p.dilation & 0xffffu);
+            dy += int(windows.dilation & 0xffffu);
         }
 #else
     uint run = min(begin + p.chunk, p.k) - begin;
@@ -132,14 +138,20 @@ void main() {
         }
     }
     if (n >= p.n) return;
+#if defined(EPILOGUE)
+    const uint STEP = COLUMNS;
+#else
+    const uint STEP = OUT_A_WORD;
+#endif
+    begin_columns(n, min(STEP, p.n - n));
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         if (m0 + r >= p.m) break;
         uint row = batch * p.m + m0 + r;
-        [[unroll]] for (uint j = 0; j < COLUMNS; j += OUT_A_WORD) {
+        [[unroll]] for (uint j = 0; j < COLUMNS; j += STEP) {
             if (n + j >= p.n) break;
-            uint own = min(OUT_A_WORD, p.n - n - j);
+            uint own = min(STEP, p.n - n - j);
             Acc4 word = Acc4(0);
-            [[unroll]] for (uint i = 0; i < OUT_A_WORD; i++) word[i] = sums[r][j + i];
+            [[unroll]] for (uint i = 0; i < STEP; i++) word[i] = sums[r][j + i];
             if (p.splits > 1) {
                 store_partial(split, row, n + j, own, word);
             } else {

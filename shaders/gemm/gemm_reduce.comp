@@ -8,6 +8,9 @@
 // variant i8 IN=I8 OUT=I32
 // variant e4m3 IN=E4M3 OUT=F16
 // variant e5m2 IN=E5M2 OUT=F16
+// variant f32_fused IN=F32 OUT=F32 EPILOGUE
+// variant f16_fused IN=F16 OUT=F16 EPILOGUE
+// variant i8_fused IN=I8 OUT=I32 EPILOGUE
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
@@ -17,12 +20,20 @@ layout(push_constant, scalar) uniform Push {
     uint64_t dst;
     uint64_t partial;
     uint64_t bias;
+#if defined(EPILOGUE)
+    uint64_t operand[3];
+    uint64_t block; // the epilogue's immediates
+#endif
     uint count; // elements of the output
     uint n;
     uint splits;
     uint bias_step; // 0: one bias for all, 1: one a column, 2: none
 } p;
 #include "gemm/bias.glsl"
+#if defined(EPILOGUE)
+#define IMMEDIATES 0
+#include "common/epilogue.glsl"
+#endif
 
 Acc total(uint at) {
     Acc sum = Acc(0);
@@ -38,6 +49,22 @@ Acc total(uint at) {
 }
 
 void main() {
+#if defined(EPILOGUE)
+    // Quads of columns, so that none spans two rows.
+    uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
+    uint quads = (p.n + 3) / 4;
+    uint64_t row = serial / quads;
+    if (row >= p.count / p.n) return;
+    uint n = uint(serial % quads) * 4;
+    uint own = min(4, p.n - n);
+    uint at = uint(row) * p.n + n;
+    Acc4 sums = Acc4(0);
+    [[unroll]] for (uint j = 0; j < 4; j++) {
+        if (j < own) sums[j] = total(at + j);
+    }
+    begin_epilogue(n, own);
+    store_epilogue(p.dst, at, own, to_register(sums));
+#else
     uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
     if (serial * OUT_A_WORD >= p.count) return;
     uint first = uint(serial) * OUT_A_WORD;
@@ -49,5 +76,6 @@ void main() {
     } else {
         store_element(p.dst, first, out_bits(total(first)));
     }
+#endif
 #endif
 }

@@ -19,6 +19,15 @@
 // variant matmul_e5m2 IN=E5M2 OUT=F16
 // variant pointwise_e5m2 IN=E5M2 OUT=F16 ROWS_OF_K
 // variant conv_e5m2 IN=E5M2 OUT=F16 ROWS_OF_K IMAGE
+// variant matmul_f32_fused IN=F32 OUT=F32 EPILOGUE
+// variant matmul_f16_fused IN=F16 OUT=F16 EPILOGUE
+// variant matmul_i8_fused IN=I8 OUT=I32 EPILOGUE
+// variant pointwise_f32_fused IN=F32 OUT=F32 ROWS_OF_K EPILOGUE
+// variant pointwise_f16_fused IN=F16 OUT=F16 ROWS_OF_K EPILOGUE
+// variant pointwise_i8_fused IN=I8 OUT=I32 ROWS_OF_K EPILOGUE
+// variant conv_f32_fused IN=F32 OUT=F32 ROWS_OF_K IMAGE EPILOGUE
+// variant conv_f16_fused IN=F16 OUT=F16 ROWS_OF_K IMAGE EPILOGUE
+// variant conv_i8_fused IN=I8 OUT=I32 ROWS_OF_K IMAGE EPILOGUE
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
@@ -103,14 +112,15 @@ void main() {
         }
         barrier();
     }
-    [[unroll]] for (uint i = 0; i < QUADS_M; i++) {
-        [[unroll]] for (uint r = 0; r < 4; r++) {
-            uint m = m0 + 4 * (lane_m + i * LANES_M) + r;
-            if (m >= p.m) continue;
-            [[unroll]] for (uint j = 0; j < QUADS_N; j++) {
-                uint n = n0 + 4 * (lane_n + j * LANES_N);
-                if (n >= p.n) continue;
-                uint count = min(4, p.n - n);
+    [[unroll]] for (uint j = 0; j < QUADS_N; j++) {
+        uint n = n0 + 4 * (lane_n + j * LANES_N);
+        if (n >= p.n) continue;
+        uint count = min(4, p.n - n);
+        begin_columns(n, count);
+        [[unroll]] for (uint i = 0; i < QUADS_M; i++) {
+            [[unroll]] for (uint r = 0; r < 4; r++) {
+                uint m = m0 + 4 * (lane_m + i * LANES_M) + r;
+                if (m >= p.m) continue;
                 uint row = batch * p.m + m;
                 if (p.splits > 1) {
                     store_partial(split, row, n, count, sums[4 * i + r][j]);

@@ -80,28 +80,15 @@ uvec4 load_operand(uint word, uint k, uint first) {
     return uvec4(0u);
 }
 
-uvec4 operands[OPERANDS];
-
-uvec4 source(uint k, uvec4 chain) {
-    return k == SOURCE_CHAIN ? chain : operands[min(k, OPERANDS - 1u)];
+uint64_t operand_address(uint k) {
+    return p.operand[k];
 }
 
-uvec4 stage(uint word, uvec4 chain) {
-    uint code = word & 0xffu, k = (word >> 12) & 15u, type = word >> 24, imm = (word >> 20) & 15u;
-    if (code == 0u) return chain;
-    uvec4 a = source((word >> 8) & 15u, chain), b = source(k, chain), c = source((word >> 16) & 15u, chain);
-    uint first = p.immediate[min(imm, 14u)], second = p.immediate[min(imm + 1u, 14u)];
-    if (code < S_ABS_I) return float_stage(code, a, b, first, second);
-    if (code < S_SELECT) return int_stage(code, a, b, type, first, second);
-    switch (code) {
-    case S_SELECT: return mix(c, b, notEqual(a, uvec4(0u)));
-    case S_RESCALE: return uvec4(rescale(ivec4(a), ivec4(b), ivec4(c), false, int(first), int(second), type));
-    case S_RESCALE_DOUBLE: return uvec4(rescale(ivec4(a), ivec4(b), ivec4(c), true, int(first), int(second), type));
-    case S_TABLE8: return table8(p.operand[min(k, OPERANDS - 1u)], ivec4(a));
-    case S_TABLE16: return table16(p.operand[min(k, OPERANDS - 1u)], ivec4(a));
-    }
-    return convert_stage(code, a, type);
+uint immediate(uint i) {
+    return p.immediate[min(i, 14u)];
 }
+
+#include "common/chain.glsl"
 
 void main() {
     uint64_t at = (flat_group() * 64 + gl_LocalInvocationID.x) * 4;

@@ -1,8 +1,10 @@
 //! Chains of pointwise stages: their operands, how broadcasts are read, and their launch.
 
 use accel_tosa::{DType, Refusal, TensorId};
+use half::f16;
 
 use crate::builder::{Builder, Launch, Value};
+use crate::epilogue::{self, Epilogue};
 use crate::stage::{Code, Element, Source, Stage};
 
 /// A variant of `shaders/pointwise/pointwise.comp`.
@@ -28,6 +30,22 @@ struct Operand {
     indexed: bool,
 }
 
+impl Operand {
+    /// The operand in register form where it is one number that is known now.
+    fn number(&self, builder: &Builder<'_>) -> Option<u32> {
+        if self.indexed {
+            return None;
+        }
+        match (self.element, builder.constant(self.tensor)?) {
+            (Element::I8, &[byte]) => Some(i32::from(byte as i8) as u32),
+            (Element::I16, &[a, b]) => Some(i32::from(i16::from_le_bytes([a, b])) as u32),
+            (Element::I32 | Element::F32, &[a, b, c, d]) => Some(u32::from_le_bytes([a, b, c, d])),
+            (Element::F16, &[a, b]) => Some(f16::from_le_bytes([a, b]).to_f32().to_bits()),
+            _ => None,
+        }
+    }
+}
+
 /// A chain under construction. The register starts with operand 0.
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
@@ -39,6 +57,8 @@ pub(crate) struct Chain {
     closed: bool,
     /// Names of the operators.
     operators: Vec<&'static str>,
+    /// Where the register starts with the sums of a product instead of a load: the type of what is multiplied.
+    product: Option<Element>,
 }
 
 impl Chain {
@@ -50,7 +70,18 @@ impl Chain {
             current: tensor,
             closed: false,
             operators: Vec::new(),
+            product: None,
         }
+    }
+
+    /// A chain that starts with the sums of a product of `factors`, which are `tensor`.
+    pub fn after(tensor: TensorId, element: Element, factors: Element) -> Self {
+        Self { product: Some(factors), ..Self::load(tensor, element) }
+    }
+
+    /// Whether the operators are those of a product and its epilogue.
+    pub fn is_product(&self) -> bool {
+        self.product.is_some()
     }
 
     /// Whether a stage may follow.
@@ -64,8 +95,8 @@ impl Chain {
     }
 
     /// Whether the kernel can run it.
-    pub fn fits(&self) -> bool {
-        self.variant().is_some()
+    pub fn fits(&self, builder: &Builder<'_>) -> bool {
+        if self.is_product() { self.epilogue(builder).is_some() } else { self.variant().is_some() }
     }
 
     /// The smallest variant that can run it.
@@ -107,14 +138,8 @@ impl Chain {
         self.operators.push(operator);
     }
 
-    /// Records the launch that writes the tensor that the register holds.
-    ///
-    /// # Errors
-    /// An unsupported-refusal when the chain has more stages, operands or immediates than the kernel takes.
-    pub fn launch(mut self, builder: &mut Builder<'_>) -> Result<(), Refusal> {
-        let output = builder.graph.tensor(self.current);
-        let element = element(builder, output.dtype)?;
-        // A store to the same type rounds and wraps by itself.
+    /// A store to `element` rounds and wraps to it by itself.
+    fn drop_last_rounding(&mut self, element: Element) {
         let stores = |stage: &Stage| {
             stage.element == element
                 && matches!(
@@ -125,15 +150,98 @@ impl Chain {
         if self.stages.last().is_some_and(stores) {
             self.stages.pop();
         }
+    }
+
+    /// The stages' specialization constants, from `first` on, and their immediates.
+    fn stage_words(&self, first: u32) -> (Vec<(u32, u32)>, Vec<u32>) {
+        let mut constants = Vec::new();
+        let mut immediates = Vec::new();
+        for (number, stage) in (first..).zip(&self.stages) {
+            constants.push((number, stage.word(immediates.len())));
+            immediates.extend_from_slice(&stage.immediates);
+        }
+        (constants, immediates)
+    }
+
+    /// The chain as the epilogue of its product; `None` where the kernels cannot run it: it is too long, reads an
+    /// operand in an uncommon way, or has results of less than a word that rows do not divide into.
+    pub fn epilogue(&self, builder: &Builder<'_>) -> Option<Epilogue> {
+        let mut chain = self.clone();
+        let output = builder.graph.tensor(chain.current);
+        let stored = Element::of(output.dtype)?;
+        chain.drop_last_rounding(stored);
+        let columns = *output.shape.last()?;
+        // An invocation has the columns of a word of the product, which are those of a word of the factors or more.
+        let fits_words =
+            stored.bytes() >= chain.product?.bytes() && (columns * stored.bytes()).is_multiple_of(4);
+        // The sums are operand 0; those in memory follow, then the single numbers.
+        let mut operands = Vec::new();
+        let mut scalars = Vec::new();
+        let numbers: Vec<u32> = (0..)
+            .zip(&chain.operands)
+            .map(|(at, operand)| match operand.number(builder) {
+                _ if at == 0 => 0,
+                Some(number) => {
+                    scalars.push(number);
+                    (epilogue::OPERANDS + scalars.len()) as u32
+                }
+                None => {
+                    operands.push(*operand);
+                    operands.len() as u32
+                }
+            })
+            .collect();
+        for source in chain.stages.iter_mut().flat_map(|stage| &mut stage.sources) {
+            if let Source::Operand(number) = source {
+                *number = numbers[*number as usize];
+            }
+        }
+        let (mut constants, mut words) = chain.stage_words(epilogue::FIRST_CONSTANT);
+        if !fits_words
+            || chain.operators.len() < 2
+            || chain.stages.len() > epilogue::STAGES
+            || operands.len() > epilogue::OPERANDS
+            || scalars.len() > epilogue::SCALARS
+            || words.len() > epilogue::IMMEDIATES
+        {
+            return None;
+        }
+        let first = epilogue::FIRST_CONSTANT + epilogue::STAGES as u32;
+        for (number, operand) in (first..).zip(&operands) {
+            let shape = &builder.graph.tensor(operand.tensor).shape;
+            let mode = if operand.indexed { Mode::Indexed } else { Mode::of(shape, &output.shape) };
+            match mode {
+                Mode::Same | Mode::Scalar | Mode::Indexed => {}
+                Mode::Row(extent) if extent == columns => {}
+                Mode::Row(_) | Mode::Column(_) | Mode::Strided => return None,
+            }
+            constants.push((number, operand.element as u32 | mode.number() << 4));
+        }
+        constants.push((first + epilogue::OPERANDS as u32, stored as u32));
+        words.resize(epilogue::IMMEDIATES, 0);
+        words.extend(scalars);
+        words.resize(epilogue::IMMEDIATES + epilogue::SCALARS, 0);
+        Some(Epilogue {
+            output: chain.current,
+            constants,
+            operands: operands.iter().map(|o| builder.tensor(o.tensor)).collect(),
+            words,
+            operators: chain.operators.join("+"),
+        })
+    }
+
+    /// Records the launch that writes the tensor that the register holds.
+    ///
+    /// # Errors
+    /// An unsupported-refusal when the chain has more stages, operands or immediates than the kernel takes.
+    pub fn launch(mut self, builder: &mut Builder<'_>) -> Result<(), Refusal> {
+        let output = builder.graph.tensor(self.current);
+        let element = element(builder, output.dtype)?;
+        self.drop_last_rounding(element);
         let variant = self.variant().ok_or_else(|| {
             builder.unsupported("the operator needs more operands than the pointwise kernel has")
         })?;
-        let mut constants = Vec::new();
-        let mut immediates = Vec::new();
-        for (number, stage) in self.stages.iter().enumerate() {
-            constants.push((number as u32, stage.word(immediates.len())));
-            immediates.extend_from_slice(&stage.immediates);
-        }
+        let (mut constants, mut immediates) = self.stage_words(0);
         let shapes: Vec<&[u32]> =
             self.operands.iter().map(|o| builder.graph.tensor(o.tensor).shape.as_slice()).collect();
         let broadcast = Broadcast::new(&output.shape, &shapes);

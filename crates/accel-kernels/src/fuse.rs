@@ -1,4 +1,4 @@
-//! Joins pointwise operators that follow one another into chains, each of which is one launch.
+//! Joins pointwise operators that follow one another, or a product, into chains, each of which is one launch.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,6 +6,7 @@ use accel_tosa::{Node, Op, Refusal, RescaleAttrs, TensorId};
 
 use crate::builder::Builder;
 use crate::chain::Chain;
+use crate::epilogue;
 use crate::lower::{int48, pointwise};
 
 /// What is lowered together.
@@ -14,6 +15,8 @@ pub(crate) enum Work {
     Operator,
     /// Pointwise operators.
     Chain(Chain),
+    /// The operator at this index and the pointwise ones that run in its store.
+    Product(usize, Chain),
 }
 
 /// Groups the operators at `nodes` (indices into the graph's). The result is in an order in which all operands are
@@ -24,6 +27,7 @@ pub(crate) enum Work {
 pub(crate) fn group(builder: &mut Builder<'_>, nodes: &[usize]) -> Result<Vec<(usize, Work)>, Refusal> {
     let graph = builder.graph;
     let uses = uses(builder, nodes);
+    let single = |id: TensorId| uses.get(&id) == Some(&1) && !graph.outputs.contains(&id);
     let mut works: Vec<(usize, Work)> = Vec::new();
     // Chains by the tensor that they compute, where it has no other use than the next operator.
     let mut open: HashMap<TensorId, usize> = HashMap::new();
@@ -31,13 +35,24 @@ pub(crate) fn group(builder: &mut Builder<'_>, nodes: &[usize]) -> Result<Vec<(u
         let node = &graph.nodes[index];
         builder.at = (node.position, node.op.name());
         if !pointwise::is_pointwise(&node.op) || int48::is_rescale(builder, node) {
-            works.push((index, Work::Operator));
+            let Some(chain) = epilogue::start(builder, node) else {
+                works.push((index, Work::Operator));
+                continue;
+            };
+            works.push((index, Work::Product(index, chain)));
+            if single(node.outputs[0]) {
+                open.insert(node.outputs[0], works.len() - 1);
+            }
             continue;
         }
         let at = match joined(builder, node, &works, &open)? {
             Some((at, input, chain)) => {
                 open.remove(&input);
-                works[at] = (index, Work::Chain(chain));
+                let work = match works[at].1 {
+                    Work::Product(product, _) => Work::Product(product, chain),
+                    _ => Work::Chain(chain),
+                };
+                works[at] = (index, work);
                 at
             }
             None => {
@@ -47,9 +62,8 @@ pub(crate) fn group(builder: &mut Builder<'_>, nodes: &[usize]) -> Result<Vec<(u
                 works.len() - 1
             }
         };
-        let output = node.outputs[0];
-        if uses.get(&output) == Some(&1) && !graph.outputs.contains(&output) {
-            open.insert(output, at);
+        if single(node.outputs[0]) {
+            open.insert(node.outputs[0], at);
         }
     }
     works.sort_by_key(|&(index, _)| index);
@@ -71,7 +85,7 @@ fn joined(
     }
     for &input in &node.inputs {
         let Some(&at) = open.get(&input) else { continue };
-        let Work::Chain(chain) = &works[at].1 else { continue };
+        let (Work::Chain(chain) | Work::Product(_, chain)) = &works[at].1 else { continue };
         if !chain.is_open() || shape(input) != shape(node.outputs[0]) {
             continue;
         }
@@ -81,7 +95,7 @@ fn joined(
         }
         let mut chain = chain.clone();
         pointwise::append(builder, &mut chain, node)?;
-        if chain.fits() {
+        if chain.fits(builder) {
             return Ok(Some((at, input, chain)));
         }
     }

@@ -9,6 +9,7 @@ mod arena;
 mod builder;
 mod caps;
 mod chain;
+mod epilogue;
 mod finish;
 mod fold;
 mod fuse;

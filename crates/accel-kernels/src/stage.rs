@@ -45,6 +45,15 @@ impl Element {
         }
     }
 
+    /// Bytes in memory.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::F16 | Self::Bf16 | Self::I16 | Self::U16 => 2,
+            _ => 1,
+        }
+    }
+
     /// Whether the register holds FP32 bits.
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F16 | Self::Bf16 | Self::E4M3 | Self::E5M2)

@@ -6,8 +6,14 @@ use accel_tosa::{ConvAttrs, DType, Node, Refusal};
 use super::gemm::{Addressing, Product, Size};
 use super::movers::magic;
 use crate::builder::Builder;
+use crate::epilogue::Epilogue;
 
-pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ConvAttrs) -> Result<(), Refusal> {
+pub(crate) fn lower(
+    builder: &mut Builder<'_>,
+    node: &Node,
+    attrs: &ConvAttrs,
+    epilogue: Option<&Epilogue>,
+) -> Result<(), Refusal> {
     let (a, b, bias, output) = (node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0]);
     let graph = builder.graph;
     let types = conv_types(builder, node)?;
@@ -45,7 +51,7 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ConvAttrs) -
         bias: Some(bias),
         zero_points: [attrs.input_zp, attrs.weight_zp],
     }
-    .launch(builder)
+    .launch_fused(builder, epilogue)
 }
 
 /// Two extents of at most 16 bits, which level 8K grants, in a word: y low, x high.

@@ -3,8 +3,9 @@
 
 use accel_tosa::{Refusal, TensorId};
 
-use super::movers::word_groups;
+use super::movers::{LANES, word_groups};
 use crate::builder::{Builder, Launch};
+use crate::epilogue::Epilogue;
 use crate::{DeviceCaps, DeviceKind};
 
 /// How a workgroup of `gemm_tiled.comp` divides its tile.
@@ -236,15 +237,18 @@ pub(crate) struct Product<'a> {
 }
 
 impl Product<'_> {
-    pub fn launch(self, builder: &mut Builder<'_>) -> Result<(), Refusal> {
+    /// Launches the product, with the pointwise chain that follows it where there is one.
+    pub fn launch_fused(self, builder: &mut Builder<'_>, epilogue: Option<&Epilogue>) -> Result<(), Refusal> {
         let Size { batches, m, n, k } = self.size;
-        let element = builder.graph.tensor(self.output).dtype.bytes().unwrap_or(4);
+        let output = epilogue.map_or(self.output, |e| e.output);
+        let (fused, label) = epilogue.map_or(("", String::new()), |e| ("_fused", e.label()));
+        let element = builder.graph.tensor(output).dtype.bytes().unwrap_or(4);
         let columns = (4 / element) as u32;
         let image = matches!(self.addressing, Addressing::Image(_));
         let choice = choose(builder.caps, self.size, columns, image)
             .map_err(|error| builder.unsupported(format!("no geometry of its kernel fits: {error}")))?;
         let Choice { kernel, splits, chunk, reason } = choice;
-        let output = builder.tensor(self.output);
+        let output = builder.tensor(output);
         let a = builder.tensor(self.a);
         let (b, b_steps) = match self.addressing {
             Addressing::Matrix => (builder.tensor(self.b), [n, 1]),
@@ -260,11 +264,19 @@ impl Product<'_> {
         let target = if splits > 1 { builder.scratch(count * u64::from(splits) * 4) } else { output };
         let [a_zp, b_zp] = self.zero_points.map(|zero_point| zero_point as u32);
         let mut params = vec![m, n, k, batches, splits, chunk, bias_step, a_zp, b_zp, b_steps[0], b_steps[1]];
-        if let Addressing::Image(words) = self.addressing {
-            params.extend(words);
-        }
+        let windows: &[u32] = match self.addressing {
+            Addressing::Image(words) => words,
+            Addressing::Matrix | Addressing::RowsOfK => &[],
+        };
+        let reads = match epilogue {
+            Some(epilogue) => epilogue.reads(builder, &[a, b, bias], windows),
+            None => {
+                params.extend(windows);
+                vec![a, b, bias]
+            }
+        };
         let detail = format!("{m}x{n}x{k} in {splits} ({reason})");
-        let (module, constants, detail) = match kernel {
+        let (module, mut constants, detail) = match kernel {
             Kernel::Tiled(Geometry { lanes, lanes_n, quads: [quads_m, quads_n], slab }) => {
                 let addressing = match self.addressing {
                     Addressing::Matrix => "matmul",
@@ -273,37 +285,47 @@ impl Product<'_> {
                 };
                 let [rows, columns] = [4 * quads_m * lanes / lanes_n, 4 * quads_n * lanes_n];
                 (
-                    format!("gemm_tiled.{addressing}_{}", self.types),
+                    format!("gemm_tiled.{addressing}_{}{fused}", self.types),
                     vec![(0, lanes), (1, lanes_n), (2, quads_m), (3, quads_n), (4, slab)],
                     format!("{rows}x{columns}x{slab} of {detail}"),
                 )
             }
             Kernel::Direct(Direct { lanes, block: [rows, columns], share }) => (
-                format!("gemm_direct.{}_{}", if image { "image" } else { "plain" }, self.types),
+                format!("gemm_direct.{}_{}{fused}", if image { "image" } else { "plain" }, self.types),
                 vec![(0, lanes), (1, rows), (2, columns), (3, share)],
                 format!("{rows}x{} of {detail}", lanes * columns),
             ),
         };
+        // The second kernel runs the chain of a split product.
+        let stages = epilogue.map_or(&[][..], |e| &e.constants);
+        if splits == 1 {
+            constants.extend(stages);
+        }
         builder.launch(&Launch {
             module: &module,
             constants: &constants,
             writes: &[target],
-            reads: &[a, b, bias],
+            reads: &reads,
             params: &params,
             groups: workgroups(kernel, self.size) * u64::from(splits),
-            detail: &detail,
+            detail: &format!("{label}{detail}"),
         })?;
         if splits == 1 {
             return Ok(());
         }
+        let groups = match epilogue {
+            Some(_) => (u64::from(batches) * u64::from(m) * u64::from(n.div_ceil(4))).div_ceil(LANES),
+            None => word_groups(count, element),
+        };
+        let reads = epilogue.map_or(vec![target, bias], |e| e.reads(builder, &[target, bias], &[]));
         builder.launch(&Launch {
-            module: &format!("gemm_reduce.{}", self.types),
-            constants: &[],
+            module: &format!("gemm_reduce.{}{fused}", self.types),
+            constants: stages,
             writes: &[output],
-            reads: &[target, bias],
+            reads: &reads,
             params: &[count as u32, n, splits, bias_step],
-            groups: word_groups(count, element),
-            detail: &format!("{splits} parts of k"),
+            groups,
+            detail: &format!("{label}{splits} parts of k"),
         })
     }
 

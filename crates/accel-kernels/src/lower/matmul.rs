@@ -4,8 +4,14 @@ use accel_tosa::{DType, Node, Refusal};
 
 use super::gemm::{Addressing, Product, Size};
 use crate::builder::Builder;
+use crate::epilogue::Epilogue;
 
-pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, zero_points: [i32; 2]) -> Result<(), Refusal> {
+pub(crate) fn lower(
+    builder: &mut Builder<'_>,
+    node: &Node,
+    zero_points: [i32; 2],
+    epilogue: Option<&Epilogue>,
+) -> Result<(), Refusal> {
     let (a, b, output) = (node.inputs[0], node.inputs[1], node.outputs[0]);
     let graph = builder.graph;
     let dtypes = [graph.tensor(a).dtype, graph.tensor(output).dtype];
@@ -29,5 +35,5 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, zero_points: [i32; 2
     };
     let size = Size { batches, m, n, k };
     Product { addressing: Addressing::Matrix, types, size, output, a, b, bias: None, zero_points }
-        .launch(builder)
+        .launch_fused(builder, epilogue)
 }

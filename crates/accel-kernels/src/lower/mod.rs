@@ -17,6 +17,7 @@ mod window;
 use accel_tosa::{Graph, Node, Op, Refusal, Rule};
 
 use crate::builder::Builder;
+use crate::epilogue::Epilogue;
 use crate::finish::finish;
 use crate::fold::fold;
 use crate::fuse::{Work, group};
@@ -48,14 +49,21 @@ pub fn lower(graph: &Graph, caps: &DeviceCaps) -> Result<Plan, Refusal> {
         let node = &graph.nodes[index];
         builder.at = (node.position, node.op.name());
         match work {
-            Work::Operator => lower_node(&mut builder, node)?,
+            Work::Operator => lower_node(&mut builder, node, None)?,
             Work::Chain(chain) => chain.launch(&mut builder)?,
+            Work::Product(product, chain) => {
+                let node = &graph.nodes[product];
+                builder.at = (node.position, node.op.name());
+                let epilogue = chain.epilogue(&builder);
+                lower_node(&mut builder, node, epilogue.as_ref())?;
+            }
         }
     }
     finish(builder)
 }
 
-fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
+/// Lowers an operator; only those that [`crate::epilogue::start`] takes have an epilogue.
+fn lower_node(builder: &mut Builder<'_>, node: &Node, epilogue: Option<&Epilogue>) -> Result<(), Refusal> {
     match &node.op {
         Op::Concat { axis } => movers::concat(builder, node, *axis),
         Op::Conv2d(attrs) if window::is_needed(builder, node) => window::conv2d(builder, node, attrs),
@@ -64,8 +72,8 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
         }
         Op::Conv3d(attrs) => window::conv3d(builder, node, attrs),
         Op::TransposeConv2d(attrs) => window::transposed(builder, node, attrs),
-        Op::Conv2d(attrs) => conv::lower(builder, node, attrs),
-        Op::DepthwiseConv2d(attrs) => depthwise::lower(builder, node, attrs),
+        Op::Conv2d(attrs) => conv::lower(builder, node, attrs, epilogue),
+        Op::DepthwiseConv2d(attrs) => depthwise::lower(builder, node, attrs, epilogue),
         Op::AvgPool2d { pool, input_zp, output_zp, .. } => {
             pool::lower(builder, node, pool, &pool::Kind::Average([*input_zp, *output_zp]))
         }
@@ -77,7 +85,7 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
         Op::Rfft2d => fft::lower(builder, node, false),
         Op::MatMul { .. } if int48::is_matmul(builder, node) => int48::matmul(builder, node),
         Op::Rescale(attrs) => int48::rescale(builder, node, attrs),
-        Op::MatMul { a_zp, b_zp } => matmul::lower(builder, node, [*a_zp, *b_zp]),
+        Op::MatMul { a_zp, b_zp } => matmul::lower(builder, node, [*a_zp, *b_zp], epilogue),
         Op::Pad { padding, value } => movers::pad(builder, node, padding, *value),
         Op::Reverse { axis } => movers::reverse(builder, node, *axis),
         Op::Slice { start } => movers::slice(builder, node, start),
