@@ -15,6 +15,8 @@ pub(crate) enum Value {
     Scratch(u32),
     /// Bytes made while lowering: parameter blocks, folded constants; index in [`Builder::blobs`].
     Blob(u32),
+    /// A variable of the graph, by its place.
+    State(u32),
     /// Output slot that a tensor is copied into; only the last pass makes these.
     Slot(u32),
 }

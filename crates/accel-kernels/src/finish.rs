@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use accel_tosa::{Refusal, TensorId};
 
 use crate::arena::{Lifetime, pack};
-use crate::builder::{Builder, Launch, Value};
-use crate::{Dispatch, Place, Plan, REGION_ALIGNMENT, Region, Slot};
+use crate::builder::{Builder, Value};
+use crate::lower::movers::copy;
+use crate::{Dispatch, Place, Plan, REGION_ALIGNMENT, Region, Slot, State};
 
 /// Finishes a lowering.
 ///
@@ -38,6 +39,7 @@ pub(crate) fn finish(mut builder: Builder<'_>) -> Result<Plan, Refusal> {
         pipelines: builder.pipelines.clone(),
         dispatches,
         constants: layout.constants,
+        state: layout.state,
         arena_bytes: layout.arena_bytes,
     })
 }
@@ -69,17 +71,8 @@ fn bind_outputs(builder: &mut Builder<'_>) -> Result<HashMap<TensorId, u32>, Ref
     }
     builder.at = (graph.nodes.len() as u32, "copy to output");
     for (slot, id) in copies {
-        let bytes = graph.tensor(id).bytes();
         let source = builder.tensor(id);
-        builder.launch(&Launch {
-            module: "copy_bytes",
-            constants: &[],
-            writes: &[Value::Slot(slot)],
-            reads: &[source],
-            params: &[bytes as u32, (bytes >> 32) as u32],
-            groups: bytes.div_ceil(64 * 4),
-            detail: "",
-        })?;
+        copy(builder, Value::Slot(slot), source)?;
     }
     Ok(bound)
 }
@@ -92,18 +85,33 @@ struct Layout {
     /// Offset in the constants and bytes.
     constant_places: HashMap<Value, (u64, u64)>,
     constants: Vec<u8>,
+    /// Offset of each variable.
+    variables: Vec<u64>,
+    state: State,
     arena_bytes: u64,
 }
 
 impl Layout {
     fn new(builder: &Builder<'_>, outputs: HashMap<TensorId, u32>) -> Self {
         let inputs = builder.graph.inputs.iter().enumerate().map(|(i, &id)| (id, i as u32)).collect();
+        let graph = builder.graph;
+        let (mut variables, mut state) = (Vec::new(), State::default());
+        for variable in &graph.variables {
+            let offset = state.bytes.next_multiple_of(REGION_ALIGNMENT);
+            variables.push(offset);
+            state.bytes = offset + graph.tensor(variable.tensor).bytes();
+            if let Some(initial) = &variable.initial {
+                state.initial.push((offset, graph.artifact[initial.range.clone()].to_vec()));
+            }
+        }
         Self {
             outputs,
             inputs,
             arena: HashMap::new(),
             constant_places: HashMap::new(),
             constants: Vec::new(),
+            variables,
+            state,
             arena_bytes: 0,
         }
     }
@@ -111,7 +119,7 @@ impl Layout {
     fn is_intermediate(&self, builder: &Builder<'_>, value: Value) -> bool {
         match value {
             Value::Scratch(_) => true,
-            Value::Blob(_) | Value::Slot(_) => false,
+            Value::Blob(_) | Value::Slot(_) | Value::State(_) => false,
             Value::Tensor(id) => {
                 builder.graph.constant(id).is_none()
                     && !self.inputs.contains_key(&id)
@@ -151,6 +159,9 @@ impl Layout {
             return (Place { region: Region::Arena, offset }, bytes);
         }
         let bytes = bytes_of(builder, value);
+        if let Value::State(variable) = value {
+            return (Place { region: Region::State, offset: self.variables[variable as usize] }, bytes);
+        }
         let region = match value {
             Value::Slot(slot) => Some(Region::Output(slot)),
             Value::Tensor(id) => self
@@ -158,7 +169,7 @@ impl Layout {
                 .get(&id)
                 .map(|&slot| Region::Input(slot))
                 .or_else(|| self.outputs.get(&id).map(|&slot| Region::Output(slot))),
-            Value::Scratch(_) | Value::Blob(_) => None,
+            Value::Scratch(_) | Value::Blob(_) | Value::State(_) => None,
         };
         if let Some(region) = region {
             return (Place { region, offset: 0 }, bytes);
@@ -168,7 +179,7 @@ impl Layout {
             let data = match value {
                 Value::Blob(index) => builder.blobs[index as usize].as_slice(),
                 Value::Tensor(id) => builder.graph.constant(id).unwrap_or_default(),
-                Value::Scratch(_) | Value::Slot(_) => &[],
+                Value::Scratch(_) | Value::Slot(_) | Value::State(_) => &[],
             };
             let offset = constants.len().next_multiple_of(REGION_ALIGNMENT as usize);
             constants.resize(offset, 0);
@@ -179,11 +190,15 @@ impl Layout {
     }
 }
 
-fn bytes_of(builder: &Builder<'_>, value: Value) -> u64 {
+/// Bytes of a value.
+pub(crate) fn bytes_of(builder: &Builder<'_>, value: Value) -> u64 {
     match value {
         Value::Tensor(id) => builder.graph.tensor(id).bytes(),
         Value::Scratch(index) => builder.scratch_bytes[index as usize],
         Value::Blob(index) => builder.blobs[index as usize].len() as u64,
+        Value::State(variable) => {
+            builder.graph.tensor(builder.graph.variables[variable as usize].tensor).bytes()
+        }
         Value::Slot(slot) => builder.graph.tensor(builder.graph.outputs[slot as usize]).bytes(),
     }
 }

@@ -11,6 +11,8 @@ pub enum Region {
     Output(u32),
     /// The program's arena of intermediates.
     Arena,
+    /// The program's variables, which keep their bytes from one submission to the next.
+    State,
     /// The program's constants: weights, tables, parameter blocks (read only).
     Constants,
 }
@@ -65,6 +67,15 @@ pub struct Slot {
     pub bytes: u64,
 }
 
+/// Memory that outlives a submission.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Size; a guest chooses it, so nothing of that size is made before it is granted.
+    pub bytes: u64,
+    /// Contents before the first submission, by offset; the rest is zeros.
+    pub initial: Vec<(u64, Vec<u8>)>,
+}
+
 /// What to run for one program. One plan is one submission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -78,6 +89,8 @@ pub struct Plan {
     pub dispatches: Vec<Dispatch>,
     /// Contents of [`Region::Constants`].
     pub constants: Vec<u8>,
+    /// [`Region::State`].
+    pub state: State,
     /// Size of [`Region::Arena`].
     pub arena_bytes: u64,
 }

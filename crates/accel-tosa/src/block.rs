@@ -8,7 +8,12 @@ use crate::operators::{self, OperatorInfo};
 use crate::schema::{TosaBasicBlock, TosaOperator, TosaShape, TosaTensor};
 use crate::site::{Result, ShapeValue, Site, Value, Values, show, within_level};
 use crate::types::need;
-use crate::{Constant, DType, Node, Profile, Refusal, Rule, Tensor, TensorId, Version, level, ops};
+use crate::{
+    Constant, DType, Node, Op, Profile, Refusal, Rule, Tensor, TensorId, Variable, Version, level, ops,
+};
+
+/// IDENTITY's number in the schema.
+const IDENTITY: u32 = 68;
 
 /// What a name in the block stands for, and whether its producer has been seen.
 struct Named {
@@ -25,6 +30,7 @@ pub(crate) struct Block<'a> {
     pub values: Values<'a>,
     pub profile: Profile,
     pub nodes: Vec<Node>,
+    pub variables: Vec<Variable>,
 }
 
 impl<'a> Block<'a> {
@@ -43,6 +49,7 @@ impl<'a> Block<'a> {
             },
             profile: Profile::default(),
             nodes: Vec::new(),
+            variables: Vec::new(),
         };
         for tensor in block.tensors().unwrap_or_default().iter() {
             let name = tensor.name().unwrap_or_default();
@@ -137,11 +144,15 @@ impl<'a> Block<'a> {
                 format!("the tensor {name:?} has a dimension of {dim}; each must be at least 1."),
             )),
         });
-        let tensor_data = tensor.data();
+        let (tensor_data, is_variable) = (tensor.data(), tensor.variable().unwrap_or(false));
         let tensor =
             Tensor { name: name.to_owned(), dtype, shape: shape.collect::<Result<_>>()?, constant: None };
         within_level(&tensor).map_err(|message| Refusal::of_file(Rule::Level, message))?;
-        self.name(name, Value::Tensor(TensorId(self.values.tensors.len() as u32)))?;
+        let id = TensorId(self.values.tensors.len() as u32);
+        self.name(name, Value::Tensor(id))?;
+        if is_variable {
+            self.variables.push(Variable { tensor: id, initial: None });
+        }
         self.values.tensors.push(tensor);
         self.data.push(tensor_data.map_or(0..0, |data| data.start..data.start + data.bytes.len()));
         Ok(())
@@ -197,6 +208,9 @@ impl<'a> Block<'a> {
 
     fn operator(&mut self, position: u32, operator: TosaOperator<'a>) -> Result<()> {
         let info = identify(position, operator)?;
+        if let "VARIABLE" | "VARIABLE_WRITE" | "VARIABLE_READ" = info.name {
+            return self.variable(info, position, operator);
+        }
         let fail = |rule, message| Refusal { at: Some((position, info.name)), rule, message };
         let inputs = self.operands(info, operator.inputs().unwrap_or_default(), fail)?;
         let outputs = operator.outputs().unwrap_or_default();
@@ -226,6 +240,72 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
+    /// VARIABLE, VARIABLE_WRITE and VARIABLE_READ. A variable is no value of the block, which has one producer: these
+    /// operators alone name it, as often as they like.
+    fn variable(
+        &mut self,
+        info: &'static OperatorInfo,
+        position: u32,
+        operator: TosaOperator<'a>,
+    ) -> Result<()> {
+        let fail = |rule, message| Refusal { at: Some((position, info.name)), rule, message };
+        let (inputs, outputs) =
+            (operator.inputs().unwrap_or_default(), operator.outputs().unwrap_or_default());
+        if (inputs.len(), outputs.len()) != (info.inputs.len(), 1) {
+            let message = format!(
+                "it has {} operands and {} outputs where {} and 1 are needed.",
+                inputs.len(),
+                outputs.len(),
+                info.inputs.len()
+            );
+            return Err(fail(Rule::ErrorIf, message));
+        }
+        let reads = info.name == "VARIABLE_READ";
+        let named = if reads { inputs } else { outputs }.iter().next().unwrap_or_default();
+        let found = match self.names.get(named) {
+            Some(Named { value: Value::Tensor(id), .. }) => {
+                self.variables.iter().position(|variable| variable.tensor == *id)
+            }
+            _ => None,
+        };
+        let Some(index) = found else {
+            return Err(fail(Rule::ErrorIf, format!("{named:?} is not a variable of the block.")));
+        };
+        let id = self.variables[index].tensor;
+        let stored = self.data[id.0 as usize].clone();
+        let (variable, own) = (index as u32, [id]);
+        if info.name == "VARIABLE" {
+            let site = Site::new(&self.values, info, position, operator, &[], &own)?;
+            need(&mut self.profile, site.row(None)?);
+            return Ok(());
+        }
+        let (op, inputs, results) = if reads {
+            let output = outputs.iter().next().unwrap_or_default();
+            let Value::Tensor(result) = self.define(info, output, fail)? else { return Ok(()) };
+            (Op::VariableRead { variable }, vec![id], vec![result])
+        } else {
+            let input = self.operands(info, inputs, fail)?;
+            let Some(Value::Tensor(input)) = input.first().copied() else {
+                return Err(fail(
+                    Rule::ErrorIf,
+                    "its operand is a shape where a tensor is needed.".to_owned(),
+                ));
+            };
+            (Op::VariableWrite { variable }, vec![input], vec![id])
+        };
+        let operands: Vec<Value> = inputs.iter().copied().map(Value::Tensor).collect();
+        let site = Site::new(&self.values, info, position, operator, &operands, &results)?;
+        need(&mut self.profile, site.row(None)?);
+        site.output_like(0)?;
+        if self.variables[index].initial.is_none() && !stored.is_empty() {
+            let site = Site::new(&self.values, info, position, operator, &[], &own)?;
+            self.variables[index].initial = Some(constant(&site, stored)?);
+        }
+        let (inputs, outputs) = if reads { (Vec::new(), results) } else { (inputs, Vec::new()) };
+        self.nodes.push(Node { position, op, inputs, outputs });
+        Ok(())
+    }
+
     /// Marks a result as defined: a shape for CONST_SHAPE, a tensor for every other operator.
     fn define(
         &mut self,
@@ -243,6 +323,14 @@ impl<'a> Block<'a> {
             return Err(fail(
                 Rule::Malformed,
                 format!("its output {output:?} already has a value; each name has one producer."),
+            ));
+        }
+        if let Value::Tensor(id) = named.value
+            && self.variables.iter().any(|variable| variable.tensor == id)
+        {
+            return Err(fail(
+                Rule::ErrorIf,
+                format!("its output {output:?} is a variable, which only VARIABLE_WRITE may change."),
             ));
         }
         match (named.value, info.name) {
@@ -338,8 +426,12 @@ impl<'a> Block<'a> {
 
 /// Finds the table entry of an operator, or says why it is refused.
 fn identify(position: u32, operator: TosaOperator<'_>) -> Result<&'static OperatorInfo> {
-    let code = operator.op().unwrap_or(0);
     let tag = u32::from(operator.attribute_type().unwrap_or(0));
+    // Some writers store variable reads and writes as IDENTITY with a variable's attribute.
+    let code = match operator.op().unwrap_or(0) {
+        IDENTITY if (72..=74).contains(&tag) => tag,
+        code => code,
+    };
     let unsupported = |(name, reason): (&'static str, &str)| Refusal {
         at: Some((position, name)),
         rule: Rule::Unsupported,
@@ -350,12 +442,6 @@ fn identify(position: u32, operator: TosaOperator<'_>) -> Result<&'static Operat
             Refusal::of_file(Rule::Malformed, format!("operator {position} has the unknown code {code}."))
         }));
     };
-    // Some writers store variable reads and writes as IDENTITY with a variable's attribute.
-    if info.name == "IDENTITY" && (72..=74).contains(&tag) {
-        return Err(operators::refused(tag).map(unsupported).unwrap_or_else(|| {
-            Refusal::of_file(Rule::Malformed, format!("operator {position} has the unknown attribute {tag}."))
-        }));
-    }
     let optional = info.attribute == operators::AttributeKind::None;
     if tag != code && !(tag == 0 && optional) {
         let message = format!("its attribute is number {tag} where its own, {code}, is needed.");

@@ -44,6 +44,15 @@ impl Tensor {
     }
 }
 
+/// A tensor that keeps its value from one submission of a program to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// The tensor; only VARIABLE_READ and VARIABLE_WRITE name it, by its place in [`Graph::variables`].
+    pub tensor: TensorId,
+    /// Its value before the first submission; zeros where there is none.
+    pub initial: Option<Constant>,
+}
+
 /// One operator in execution order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
@@ -91,6 +100,8 @@ pub struct Graph {
     pub profile: Profile,
     /// All tensors.
     pub tensors: Vec<Tensor>,
+    /// Variables.
+    pub variables: Vec<Variable>,
     /// Operators.
     pub nodes: Vec<Node>,
     /// Block inputs in declared order: slots 0..inputs.len().

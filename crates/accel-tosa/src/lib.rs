@@ -23,7 +23,7 @@ mod types;
 pub mod writer;
 
 pub use dtype::DType;
-pub use graph::{Constant, Graph, Node, Profile, Tensor, TensorId, Version};
+pub use graph::{Constant, Graph, Node, Profile, Tensor, TensorId, Variable, Version};
 pub use op::{
     BinaryOp, CompareOp, Conv3dAttrs, ConvAttrs, LogicalOp, NanMode, Op, PoolAttrs, ReduceOp, RescaleAttrs, ResizeAttrs,
     ResizeMode, Rounding, TransposeConvAttrs, UnaryOp,

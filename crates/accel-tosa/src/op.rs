@@ -324,6 +324,16 @@ pub enum Op {
     Rescale(RescaleAttrs),
     /// `[input]`.
     Identity,
+    /// No operands; the result is the variable's value.
+    VariableRead {
+        /// Place in [`Graph::variables`](crate::Graph::variables).
+        variable: u32,
+    },
+    /// `[input]`, the variable's new value; no result.
+    VariableWrite {
+        /// Place in [`Graph::variables`](crate::Graph::variables).
+        variable: u32,
+    },
 }
 
 impl Op {
@@ -367,6 +377,8 @@ impl Op {
             Self::Cast => "CAST",
             Self::Rescale(_) => "RESCALE",
             Self::Identity => "IDENTITY",
+            Self::VariableRead { .. } => "VARIABLE_READ",
+            Self::VariableWrite { .. } => "VARIABLE_WRITE",
         }
     }
 }

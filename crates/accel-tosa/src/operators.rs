@@ -125,6 +125,7 @@ macro_rules! rows {
 
 const EXT_INT4: &str = "EXT-INT4";
 const EXT_INT16: &str = "EXT-INT16";
+const EXT_VARIABLE: &str = "EXT-VARIABLE";
 const EXT_FFT: &str = "EXT-FFT";
 const EXT_BF16: &str = "EXT-BF16";
 const EXT_E4M3: &str = "EXT-FP8E4M3";
@@ -188,6 +189,8 @@ const PRODUCTS: &[TypeRow] = rows! {
     Int: Int8 Int32; Int: Int16 Int32; Either: Int32 Int32;
     Float: Fp16 Fp16; Float: Fp32 Fp32; Float(EXT_BF16): Bf16 Bf16;
 };
+const KEPT: &[TypeRow] =
+    rows! { Int(EXT_VARIABLE): Int8; Float(EXT_VARIABLE): Fp16; Float(EXT_VARIABLE): Fp32; };
 const TRANSFORMED: &[TypeRow] = rows! { Float(EXT_FFT): Fp32; };
 const TABLED: &[TypeRow] = rows! { Int: Int8 Int8 Int8; Int(EXT_INT16): Int16 Int16 Int32; };
 const RESIZED: &[TypeRow] = rows! {
@@ -474,6 +477,9 @@ const OPERATORS: &[OperatorInfo] = &[
     },
     entry(67, "CONST", AttributeKind::None, &[], ANY),
     entry(68, "IDENTITY", AttributeKind::None, UNARY, ANY),
+    entry(72, "VARIABLE", AttributeKind::None, &[], KEPT),
+    entry(73, "VARIABLE_WRITE", AttributeKind::None, UNARY, KEPT),
+    entry(74, "VARIABLE_READ", AttributeKind::None, UNARY, KEPT),
     OperatorInfo {
         output: OperandType::Fixed(Shape),
         columns: &[],
@@ -502,15 +508,11 @@ pub(crate) fn code(name: &str) -> Option<u32> {
 /// An operator of the schema that is refused: its name and why.
 pub(crate) fn refused(code: u32) -> Option<(&'static str, &'static str)> {
     const CONTROL_FLOW: &str = "control flow (EXT-CONTROLFLOW) is not supported";
-    const VARIABLE: &str = "variables (EXT-VARIABLE) are not supported";
     const VERSION: &str = "it came with TOSA 1.1, and only operators of TOSA 1.0 are supported";
     Some(match code {
         69 => ("CUSTOM", "custom operators have no portable meaning and are never run"),
         70 => ("COND_IF", CONTROL_FLOW),
         71 => ("WHILE_LOOP", CONTROL_FLOW),
-        72 => ("VARIABLE", VARIABLE),
-        73 => ("VARIABLE_WRITE", VARIABLE),
-        74 => ("VARIABLE_READ", VARIABLE),
         76..=100 => (LATER[code as usize - 76], VERSION),
         _ => return None,
     })

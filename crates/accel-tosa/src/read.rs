@@ -39,9 +39,18 @@ fn graph(artifact: Arc<[u8]>) -> Result<Graph> {
         ));
     }
     let (inputs, outputs) = block.interface()?;
-    let Block { values, profile, nodes, .. } = block;
+    let Block { values, profile, nodes, variables, .. } = block;
     let tensors = values.tensors;
-    Ok(Graph { version, profile, tensors, nodes, inputs, outputs, artifact: Arc::clone(&artifact) })
+    Ok(Graph {
+        version,
+        profile,
+        tensors,
+        variables,
+        nodes,
+        inputs,
+        outputs,
+        artifact: Arc::clone(&artifact),
+    })
 }
 
 /// Verifies the file and finds the block to run; the third value names what else the file holds.

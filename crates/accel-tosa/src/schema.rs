@@ -24,6 +24,7 @@ table! {
         shape: List<'a, i32> = 1,
         dtype: u32 = 2,
         data: Bytes<'a> = 3,
+        variable: bool = 4,
         is_unranked: bool = 5,
         offset: u64 = 7,
         size: u64 = 8,

@@ -107,6 +107,8 @@ pub struct RawTensor {
     pub dtype: u32,
     /// Bytes of a constant.
     pub data: Vec<u8>,
+    /// Whether it is a variable; the bytes are then its first value.
+    pub variable: bool,
     /// Whether the file says that it has no rank.
     pub unranked: bool,
     /// Size of data kept outside the file.
@@ -187,6 +189,14 @@ impl Writer {
     pub fn input(&mut self, name: &str, dtype: DType, shape: &[i32]) {
         self.tensor(name, dtype, shape);
         self.inputs.push(name.into());
+    }
+
+    /// Adds a variable: the tensor and its VARIABLE. Without data it starts as zeros.
+    pub fn variable(&mut self, name: &str, dtype: DType, shape: &[i32], data: &[u8]) {
+        let tensor = self.tensor(name, dtype, shape);
+        tensor.variable = true;
+        tensor.data = data.to_vec();
+        self.raw("VARIABLE", Attribute::None, &[], &[name]);
     }
 
     /// Adds a constant: the tensor and its CONST. `data` is little-endian, as [`DType::bytes`] counts.
@@ -369,6 +379,7 @@ fn write_tensor<'b>(b: &mut Builder<'b>, tensor: &RawTensor) -> WIPOffset<UnionW
         if let Some(data) = data {
             t.push_slot_always(slot(3), data);
         }
+        t.push_slot(slot(4), tensor.variable, false);
         t.push_slot(slot(5), tensor.unranked, false);
         t.push_slot(slot(8), tensor.external_size, 0);
     })

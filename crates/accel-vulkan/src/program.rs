@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use accel_kernels::{Dispatch, Place, Plan, Region, Slot};
+use accel_kernels::{Dispatch, Place, Plan, Region, Slot, State};
 use ash::vk;
 
 use crate::core::Core;
@@ -16,6 +16,9 @@ use crate::{Error, MemoryKind};
 /// replays.
 const RECORDINGS: usize = 8;
 
+/// Bytes of zeros that are written at once.
+const ZEROS: u64 = 1 << 20;
+
 /// Commands, and the addresses that they were recorded with.
 type Recording = (Box<[u64]>, Arc<Recorded>);
 
@@ -28,6 +31,8 @@ pub struct Program {
     // Before `shared`, whose layout they were made with.
     pipelines: Vec<Arc<Pipeline>>,
     constants: Option<Buffer>,
+    // Submissions reach the device in one order, with a barrier between them, so that each sees what the last one left.
+    state: Option<Buffer>,
     arena: Option<Buffer>,
     // Most recently used last.
     recordings: Mutex<Vec<Recording>>,
@@ -46,6 +51,10 @@ impl Program {
                 Some(buffer)
             }
         };
+        let state = match plan.state.bytes {
+            0 => None,
+            bytes => Some(initial_state(Buffer::new(core, bytes, MemoryKind::Device)?, &plan.state)?),
+        };
         let arena = match plan.arena_bytes {
             0 => None,
             bytes => Some(Buffer::new(core, bytes, MemoryKind::Device)?),
@@ -57,6 +66,7 @@ impl Program {
             dispatches: plan.dispatches,
             pipelines,
             constants,
+            state,
             arena,
             recordings: Mutex::default(),
             shared: Arc::clone(shared),
@@ -73,9 +83,9 @@ impl Program {
         &self.outputs
     }
 
-    /// Device memory that the program holds: constants and arena.
+    /// Device memory that the program holds: constants, variables and arena.
     pub fn resident_bytes(&self) -> u64 {
-        [&self.constants, &self.arena].into_iter().flatten().map(Buffer::bytes).sum()
+        [&self.constants, &self.state, &self.arena].into_iter().flatten().map(Buffer::bytes).sum()
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -97,6 +107,10 @@ impl Program {
 
     pub(crate) fn arena_address(&self) -> Option<u64> {
         self.arena.as_ref().map(Buffer::address)
+    }
+
+    pub(crate) fn state_address(&self) -> Option<u64> {
+        self.state.as_ref().map(Buffer::address)
     }
 
     pub(crate) fn constants_address(&self) -> Option<u64> {
@@ -122,6 +136,16 @@ impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Program").field("dispatches", &self.dispatches.len()).finish_non_exhaustive()
     }
+}
+
+/// Fills variables with their first values.
+fn initial_state(buffer: Buffer, state: &State) -> Result<Buffer, Error> {
+    let zeros = vec![0; state.bytes.min(ZEROS) as usize];
+    for offset in (0..state.bytes).step_by(ZEROS as usize) {
+        buffer.write(offset, &zeros[..(state.bytes - offset).min(ZEROS) as usize])?;
+    }
+    state.initial.iter().try_for_each(|(offset, bytes)| buffer.write(*offset, bytes))?;
+    Ok(buffer)
 }
 
 /// Checks what the device would otherwise take on trust.
@@ -160,6 +184,7 @@ fn lies_inside(plan: &Plan, place: &Place) -> bool {
         Region::Input(slot) => plan.inputs.get(slot as usize).is_some_and(|s| place.offset < s.bytes),
         Region::Output(slot) => plan.outputs.get(slot as usize).is_some_and(|s| place.offset < s.bytes),
         Region::Arena => place.offset < plan.arena_bytes,
+        Region::State => place.offset < plan.state.bytes,
         Region::Constants => place.offset < plan.constants.len() as u64,
     }
 }

@@ -93,6 +93,7 @@ fn address(program: &Program, place: Place, addresses: &[u64]) -> Result<u64, Er
         Region::Input(slot) => addresses.get(slot as usize).copied(),
         Region::Output(slot) => addresses.get(program.inputs().len() + slot as usize).copied(),
         Region::Arena => program.arena_address(),
+        Region::State => program.state_address(),
         Region::Constants => program.constants_address(),
     };
     // Checked at load; an address must never be made up.

@@ -7,7 +7,7 @@ mod gather;
 mod gemm;
 pub(crate) mod int48;
 mod matmul;
-mod movers;
+pub(crate) mod movers;
 pub(crate) mod pointwise;
 mod pool;
 mod reduce;
@@ -16,7 +16,7 @@ mod window;
 
 use accel_tosa::{Graph, Node, Op, Refusal, Rule};
 
-use crate::builder::Builder;
+use crate::builder::{Builder, Value};
 use crate::epilogue::Epilogue;
 use crate::finish::finish;
 use crate::fold::fold;
@@ -81,6 +81,13 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node, epilogue: Option<&Epilogue
         Op::Gather => gather::gather(builder, node),
         Op::Scatter => gather::scatter(builder, node),
         Op::Resize(attrs) => resize::lower(builder, node, attrs),
+        Op::VariableRead { variable } => {
+            movers::copy(builder, Value::Tensor(node.outputs[0]), Value::State(*variable))
+        }
+        Op::VariableWrite { variable } => {
+            let value = builder.tensor(node.inputs[0]);
+            movers::copy(builder, Value::State(*variable), value)
+        }
         Op::Fft2d { inverse } => fft::lower(builder, node, *inverse),
         Op::Rfft2d => fft::lower(builder, node, false),
         Op::MatMul { .. } if int48::is_matmul(builder, node) => int48::matmul(builder, node),

@@ -6,6 +6,7 @@
 use accel_tosa::{DType, Node, Refusal, TensorId};
 
 use crate::builder::{Builder, Launch, Value};
+use crate::finish::bytes_of;
 
 /// Invocations of a workgroup of `move.comp` and `concat.comp`.
 pub(crate) const LANES: u64 = 64;
@@ -46,6 +47,20 @@ struct Gather {
     /// Bytes of an element: 1, 2 or 4.
     size: usize,
     beyond: Beyond,
+}
+
+/// Copies the bytes of one value to another of the same size.
+pub(crate) fn copy(builder: &mut Builder<'_>, to: Value, from: Value) -> Result<(), Refusal> {
+    let bytes = bytes_of(builder, to);
+    builder.launch(&Launch {
+        module: "copy_bytes",
+        constants: &[],
+        writes: &[to],
+        reads: &[from],
+        params: &[bytes as u32, (bytes >> 32) as u32],
+        groups: bytes.div_ceil(LANES * 4),
+        detail: "",
+    })
 }
 
 pub(crate) fn pad(

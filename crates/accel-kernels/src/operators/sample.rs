@@ -6,7 +6,7 @@ use accel_tosa::operators::{OperandKind, OperandType, OperatorInfo, TypeRow};
 use accel_tosa::{
     BinaryOp, CompareOp, Constant, Conv3dAttrs, ConvAttrs, DType, Graph, LogicalOp, NanMode, Node, Op,
     PoolAttrs, Profile, ReduceOp, RescaleAttrs, ResizeAttrs, ResizeMode, Rounding, Tensor, TensorId,
-    TransposeConvAttrs, UnaryOp, Version,
+    TransposeConvAttrs, UnaryOp, Variable, Version,
 };
 
 /// Shape of most operands.
@@ -58,6 +58,8 @@ pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
         version: Version { major: 1, minor: 0, patch: 0, draft: false },
         profile: Profile::default(),
         tensors,
+        // Only variable accesses look at it.
+        variables: vec![Variable { tensor: outputs[0], initial: None }],
         nodes: Vec::new(),
         inputs,
         outputs: outputs.clone(),
@@ -200,6 +202,9 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
             (Some(Op::Rescale(attrs)), vec![IMAGE, &[1], &[1]], IMAGE)
         }
         "CONST" => (None, vec![], &[16]),
+        "VARIABLE" => (None, vec![], &[16]),
+        "VARIABLE_WRITE" => image(Op::VariableWrite { variable: 0 }, 1),
+        "VARIABLE_READ" => image(Op::VariableRead { variable: 0 }, 1),
         "IDENTITY" => image(Op::Identity, 1),
         _ => return None,
     })

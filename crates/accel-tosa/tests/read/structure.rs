@@ -96,17 +96,7 @@ fn other_regions_are_control_flow() {
 
 #[test]
 fn operators_that_are_not_run_are_refused_by_name() {
-    for name in [
-        "CUSTOM",
-        "COND_IF",
-        "WHILE_LOOP",
-        "VARIABLE",
-        "VARIABLE_WRITE",
-        "VARIABLE_READ",
-        "MATMUL_T",
-        "MATMUL_T_BLOCK_SCALED",
-        "ADD_SHAPE",
-    ] {
+    for name in ["CUSTOM", "COND_IF", "WHILE_LOOP", "MATMUL_T", "MATMUL_T_BLOCK_SCALED", "ADD_SHAPE"] {
         let mut w = add();
         w.raw(name, Attribute::None, &["y"], &["z"]);
         let refusal = refused(&w, Rule::Unsupported, "");
@@ -114,14 +104,56 @@ fn operators_that_are_not_run_are_refused_by_name() {
     }
 }
 
+/// Reads a variable and writes its sum with itself back.
+fn doubling() -> Writer {
+    let mut w = Writer::new();
+    w.variable("v", DType::Fp32, &[2], &[0; 8]);
+    w.op("VARIABLE_READ", Attribute::None, &["v"], "x", DType::Fp32, &[2]);
+    w.op("ADD", Attribute::None, &["x", "x"], "y", DType::Fp32, &[2]);
+    w.raw("VARIABLE_WRITE", Attribute::None, &["y"], &["v"]);
+    w.output("y");
+    w
+}
+
 #[test]
-fn variable_access_written_as_identity_is_recognised() {
-    for (tag, name) in [(73, "VARIABLE_WRITE"), (74, "VARIABLE_READ")] {
-        let mut w = add();
-        w.raw("IDENTITY", Attribute::None, &["y"], &["z"]).attribute_type = tag;
-        let refusal = refused(&w, Rule::Unsupported, "EXT-VARIABLE");
-        assert_eq!(refusal.at, Some((2, name)));
+fn variables_are_read_and_written_by_their_own_operators() {
+    // Some writers leave VARIABLE out, and call the others IDENTITY.
+    let mut implicit = doubling();
+    implicit.operators.remove(0);
+    implicit.operators[0].code = 68;
+    implicit.operators[2].code = 68;
+    for w in [doubling(), implicit] {
+        let graph = accepted(&w);
+        assert_eq!(graph.variables.len(), 1);
+        assert!(graph.variables[0].initial.is_some());
+        assert_eq!(graph.nodes[0].op, Op::VariableRead { variable: 0 });
+        assert_eq!(graph.nodes[2].op, Op::VariableWrite { variable: 0 });
+        assert_eq!((graph.nodes[0].inputs.len(), graph.nodes[2].outputs.len()), (0, 0));
     }
+    let mut w = doubling();
+    w.tensors[0].data.clear();
+    assert_eq!(accepted(&w).variables[0].initial, None);
+}
+
+#[test]
+fn wrong_variables_are_refused() {
+    let error = |part: &str, change: &dyn Fn(&mut Writer)| {
+        let mut w = doubling();
+        change(&mut w);
+        refused(&w, Rule::ErrorIf, part);
+    };
+    error("\"v\" is not a variable", &|w| w.tensors[0].variable = false);
+    error("\"y\" is not a variable", &|w| w.operators[3].outputs[0] = "y".into());
+    error("no such combination of types", &|w| w.tensors[1].dtype = DType::Fp16.code());
+    error("has the shape [2] where [3] is needed", &|w| w.tensors[0].shape[0] = 3);
+    error("0 operands and 1 outputs where 1 and 1", &|w| w.operators[3].inputs.clear());
+    error("which only VARIABLE_WRITE may change", &|w| w.operators[2].outputs[0] = "v".into());
+    let mut w = doubling();
+    w.tensors[0].data.truncate(4);
+    refused(&w, Rule::Malformed, "has 4 bytes where 8 are needed");
+    let mut w = doubling();
+    w.operators[2].inputs[1] = "v".into();
+    refused(&w, Rule::Malformed, "\"v\" has no value yet");
 }
 
 #[test]

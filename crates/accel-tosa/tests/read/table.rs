@@ -95,8 +95,25 @@ fn smallest(info: &OperatorInfo, row: &TypeRow) -> Smallest {
     }
 }
 
+/// A graph around a variable of the row's type, which the operator reads or writes.
+fn variable(info: &OperatorInfo, row: &TypeRow) -> Writer {
+    let mut w = Writer::new();
+    w.variable("v", row.types[0], &[2], &[]);
+    if info.name == "VARIABLE_WRITE" {
+        w.input("y", row.types[0], &[2]);
+        w.raw(info.name, Attribute::None, &["y"], &["v"]);
+    } else {
+        w.op("VARIABLE_READ", Attribute::None, &["v"], "y", row.types[0], &[2]);
+    }
+    w.output("y");
+    w
+}
+
 /// A graph of one operator whose types are those of the row.
 fn graph(info: &OperatorInfo, row: &TypeRow) -> Writer {
+    if info.name.starts_with("VARIABLE") {
+        return variable(info, row);
+    }
     let mut w = Writer::new();
     if row.extension == Some(TOSA_1_1) {
         w.version = [1, 1, 0];

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 
 use accel_kernels::{DeviceCaps, DeviceKind};
 use accel_tosa::writer::Writer;
-use accel_vulkan::{Engine, EngineOptions, Finished, MemoryKind, Outcome};
+use accel_vulkan::{Engine, EngineOptions, Finished, MemoryKind, Outcome, Program};
 
 const GUARD: u8 = 0xa5;
 
@@ -35,10 +35,19 @@ pub fn run(writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
 
 /// [`run`] with the kernels that are chosen for devices of this kind.
 pub fn run_as(kind: DeviceKind, writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
+    Some(submissions(kind, writer, &[inputs])?.remove(0))
+}
+
+/// The outputs of several submissions of one program, one after the other.
+pub fn submissions(kind: DeviceKind, writer: &Writer, steps: &[&[&[u8]]]) -> Option<Vec<Vec<Vec<u8>>>> {
     let engine = engine()?;
     let graph = accel_tosa::read(writer.finish()).unwrap();
     let plan = accel_kernels::lower(&graph, &DeviceCaps { kind, ..engine.caps().clone() }).unwrap();
     let program = Arc::new(engine.load(plan).unwrap());
+    Some(steps.iter().map(|inputs| submit(&engine, &program, inputs)).collect())
+}
+
+fn submit(engine: &Arc<Engine>, program: &Arc<Program>, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     let offset = 20;
     let bind = |data: &[u8]| {
         let buffer = Arc::new(engine.allocate(offset + data.len() as u64 + 64, MemoryKind::Device).unwrap());
@@ -53,7 +62,7 @@ pub fn run_as(kind: DeviceKind, writer: &Writer, inputs: &[&[u8]]) -> Option<Vec
     let queue = engine.create_queue().unwrap();
     let (send, receive) = mpsc::channel();
     let finish = Box::new(move |finished: Finished| send.send(finished).unwrap());
-    queue.submit(&program, &inputs, &outputs, None, finish).unwrap();
+    queue.submit(program, &inputs, &outputs, None, finish).unwrap();
     assert_eq!(receive.recv().unwrap().outcome, Outcome::Complete);
     let results = program.outputs().iter().zip(&outputs).map(|(slot, (buffer, _))| {
         let mut bytes = vec![0; buffer.bytes() as usize];
@@ -63,9 +72,9 @@ pub fn run_as(kind: DeviceKind, writer: &Writer, inputs: &[&[u8]]) -> Option<Vec
         assert!(guards.copied().all(|byte| byte == GUARD), "bytes around {} were written", slot.name);
         bytes[offset as usize..end].to_vec()
     });
-    let results = results.collect();
+    let results: Vec<Vec<u8>> = results.collect();
     assert_eq!(engine.validation_errors().unwrap_or_default(), Vec::<String>::new());
-    Some(results)
+    results
 }
 
 /// Little-endian bytes of a list of numbers.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use accel_kernels::{PipelineSpec, Place, Plan, Region};
+use accel_kernels::{PipelineSpec, Place, Plan, Region, State};
 use accel_vulkan::{Engine, EngineOptions, Error, Finished, Outcome, Program};
 
 use crate::kernels;
@@ -52,6 +52,7 @@ fn two_step_plan(count: u32) -> Plan {
             ),
         ],
         constants: [[0; 16].to_vec(), constants.iter().flat_map(|w| w.to_le_bytes()).collect()].concat(),
+        state: State::default(),
         arena_bytes: 512 + u64::from(count) * 4,
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use accel_kernels::{DeviceKind, Dispatch, PipelineSpec, Place, Plan, Region, Slot};
+use accel_kernels::{DeviceKind, Dispatch, PipelineSpec, Place, Plan, Region, Slot, State};
 use accel_vulkan::{
     Buffer, Engine, EngineOptions, Finished, MemoryKind, OnFinish, Program, Selector, devices,
 };
@@ -89,6 +89,7 @@ pub fn affine_plan(words: u32, factor: u32, add: u32) -> Plan {
             false,
         )],
         constants: Vec::new(),
+        state: State::default(),
         arena_bytes: 0,
     }
 }
@@ -119,6 +120,7 @@ pub fn slow_plan(rounds: u32) -> Plan {
             false,
         )],
         constants: Vec::new(),
+        state: State::default(),
         arena_bytes: 0,
     }
 }
