@@ -31,11 +31,12 @@ fn sum(real: &[f32], imaginary: &[f32], at: [usize; 3], inverse: bool) -> [f64; 
 }
 
 fn check(found: &[Vec<u8>], width: usize, wanted: impl Fn([usize; 3]) -> [f64; 2]) {
-    let parts = [0, 1].map(|part| numbers!(f32, found[part]));
-    for i in 0..SHAPE[0] * SHAPE[1] * width {
+    let [real, imaginary] = [0, 1].map(|part| numbers!(f32, found[part]));
+    assert_eq!([real.len(), imaginary.len()], [SHAPE[0] * SHAPE[1] * width; 2]);
+    for (i, found) in real.into_iter().zip(imaginary).map(|(re, im)| [re, im]).enumerate() {
         let at = [i / width / SHAPE[1], i / width % SHAPE[1], i % width];
-        for (part, wanted) in wanted(at).into_iter().enumerate() {
-            let error = (f64::from(parts[part][i]) - wanted).abs();
+        for (part, (found, wanted)) in found.into_iter().zip(wanted(at)).enumerate() {
+            let error = (f64::from(found) - wanted).abs();
             assert!(error < 128.0 * 2_f64.powi(-23), "part {part} of {at:?} is off by {error}");
         }
     }
