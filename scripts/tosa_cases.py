@@ -15,10 +15,12 @@ from generator.tosa_test_gen import TosaTestGen
 from generator.tosa_test_select import TosaTestSelect
 
 VERSION = "1.0.2"
-EXTENSIONS = ["tosa-ext-doubleround"]
+EXTENSIONS = ["tosa-ext-doubleround", "tosa-ext-fft"]
 DIMENSIONS = "1,20"
 # The verifier judges sums statistically, so the generator makes float tests of them only for shapes with enough results.
-SUMS = {"matmul", "conv2d", "depthwise_conv2d", "avg_pool2d", "reduce_sum"}
+SUMS = {"matmul", "conv2d", "conv3d", "depthwise_conv2d", "transpose_conv2d", "avg_pool2d", "reduce_sum"}
+# Volumes of that extent have results enough at a fraction of the work.
+DIMENSIONS_OF = {"conv3d": "6,20"}
 DIMENSIONS_OF_SUMS = "16,40"
 
 
@@ -41,7 +43,7 @@ def choose(tests, count, generator):
 
 def make(folder, operator, per_kind, seed=42):
     """Writes the tests of an operator somewhere under `folder`; returns how many."""
-    dimensions = DIMENSIONS_OF_SUMS if operator in SUMS else DIMENSIONS
+    dimensions = DIMENSIONS_OF.get(operator, DIMENSIONS_OF_SUMS if operator in SUMS else DIMENSIONS)
     arguments = ["-o", str(folder), "--seed", str(seed), "--tosa-version", VERSION, "--tensor-dim-range", dimensions]
     arguments = tosa_verif_build_tests.parseArgs([*arguments, "--extension", *EXTENSIONS])
     arguments.generate_lib_path = model_files.find_tosa_file(model_files.TosaFileType.GENERATE_LIBRARY, None, False)
