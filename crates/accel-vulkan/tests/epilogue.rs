@@ -1,6 +1,6 @@
 //! Pointwise operators that run in the store of a product give what they give as launches of their own, bit for bit, with the
 //! kernels of CPUs and of GPUs.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod common;
 
@@ -24,7 +24,7 @@ use Product::{Conv, Depthwise, MatMul};
 /// Appends the product, whose result is `sums`, and gives its inputs and its shape.
 fn product(w: &mut Writer, product: Product, from: DType, to: DType) -> (Vec<Vec<u8>>, Vec<i32>) {
     let zero: &[u8] = if from == Int8 { &[3] } else { &[0; 4] };
-    let zero = &zero[..zero.len().min(from.bytes().unwrap() as usize)];
+    let zero = &zero[..zero.len().min(from.bytes().unwrap())];
     w.constant("a_zp", from, &[1], zero);
     w.constant("b_zp", from, &[1], &vec![0; zero.len()]);
     let (input, weight, output) = match product {
@@ -93,7 +93,7 @@ fn rescale(
         &(0..channels).map(|c| shift + (c % 2) as u8).collect::<Vec<_>>(),
     );
     let from = if input == "narrow" { Int8 } else { Int32 };
-    w.constant(&name("iz"), from, &[1], &vec![0; from.bytes().unwrap() as usize]);
+    w.constant(&name("iz"), from, &[1], &vec![0; from.bytes().unwrap()]);
     let zero: &[u8] = if to == Int8 { &[0xfb] } else { &[0; 4] };
     w.constant(&name("oz"), to, &[1], zero);
     let attribute = Attribute::Rescale {
