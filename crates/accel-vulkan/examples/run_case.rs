@@ -10,6 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
+use accel_kernels::Slot;
 use accel_tosa::Refusal;
 use accel_vulkan::{Engine, EngineOptions, MemoryKind, Outcome, Selector};
 
@@ -102,7 +103,7 @@ fn run(engine: &Arc<Engine>, folder: &Path, options: &Options) -> Result<u64> {
     for ((slot, (buffer, _)), file) in program.outputs().iter().zip(&outputs).zip(files("ofm_file")) {
         let mut data = vec![0; slot.bytes as usize];
         buffer.read(0, &mut data)?;
-        fs::write(folder.join(file), write_npy(slot.dtype, &slot.shape, &from_slot(slot.dtype, data))?)?;
+        fs::write(folder.join(file), write_npy(slot.dtype, &slot.shape, &from_slot(slot, data))?)?;
     }
     Ok(best)
 }
@@ -118,8 +119,13 @@ fn to_slot(dtype: &str, array: Vec<u8>) -> Vec<u8> {
     }
 }
 
-fn from_slot(dtype: &str, data: Vec<u8>) -> Vec<u8> {
-    match dtype {
+fn from_slot(slot: &Slot, data: Vec<u8>) -> Vec<u8> {
+    match slot.dtype {
+        "INT4" => {
+            let extend = |nibble: u8| ((nibble << 4) as i8 >> 4) as u8;
+            let elements = slot.shape.iter().product::<u32>() as usize;
+            data.iter().flat_map(|&pair| [extend(pair & 15), extend(pair >> 4)]).take(elements).collect()
+        }
         "INT48" => {
             let extend = |value: &[u8]| {
                 let sign = if value[5] < 128 { 0 } else { 0xff };
