@@ -23,4 +23,6 @@ pub use caps::{DeviceCaps, DeviceKind, MatrixTuple};
 pub use lower::lower;
 pub use module::{MODULES, Module, manifest, module};
 pub use operators::{OperatorSupport, operators, operators_json, operators_markdown};
-pub use plan::{BINDING_ALIGNMENT, Dispatch, PipelineSpec, Place, Plan, REGION_ALIGNMENT, Region, Slot, State};
+pub use plan::{
+    BINDING_ALIGNMENT, Dispatch, PipelineSpec, Place, Plan, REGION_ALIGNMENT, Region, Slot, State,
+};

@@ -25,8 +25,8 @@ pub mod writer;
 pub use dtype::DType;
 pub use graph::{Constant, Graph, Node, Profile, Tensor, TensorId, Variable, Version};
 pub use op::{
-    BinaryOp, CompareOp, Conv3dAttrs, ConvAttrs, LogicalOp, NanMode, Op, PoolAttrs, ReduceOp, RescaleAttrs, ResizeAttrs,
-    ResizeMode, Rounding, TransposeConvAttrs, UnaryOp,
+    BinaryOp, CompareOp, Conv3dAttrs, ConvAttrs, LogicalOp, NanMode, Op, PoolAttrs, ReduceOp, RescaleAttrs,
+    ResizeAttrs, ResizeMode, Rounding, TransposeConvAttrs, UnaryOp,
 };
 pub use operators::operators;
 pub use read::read;
