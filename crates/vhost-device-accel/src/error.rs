@@ -28,7 +28,7 @@ pub enum Error {
         /// The socket.
         path: PathBuf,
         /// Why.
-        source: vhost::vhost_user::Error,
+        source: std::io::Error,
     },
     /// The same path twice.
     #[error("--socket-path {path} is given twice; every guest needs its own")]

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -91,12 +91,11 @@ impl Server {
     /// The path is taken or cannot be made.
     pub fn bind(path: &Path, model: Arc<dyn Model>, queues: u16, stop: Arc<Stop>) -> Result<Self, Error> {
         remove_stale(path)?;
-        let listener =
-            Listener::new(path, false).map_err(|source| Error::Listen { path: path.to_owned(), source })?;
+        let listener = listen(path).map_err(|source| Error::Listen { path: path.to_owned(), source })?;
         let wake = Epoll::new().map_err(system("making an epoll descriptor"))?;
         add(&wake, listener.as_raw_fd())?;
         add(&wake, stop.event.as_raw_fd())?;
-        Ok(Self { path: path.to_owned(), listener, model, queues, stop, wake })
+        Ok(Self { path: path.to_owned(), listener: listener.into(), model, queues, stop, wake })
     }
 
     /// Serves one front-end after another until the daemon is stopped, or only the first with `once`.
@@ -177,6 +176,29 @@ impl Server {
         }
         Ok(())
     }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            log::warn!("{}: the socket file could not be removed: {error}", self.path.display());
+        }
+    }
+}
+
+/// A listener at `path`. A socket file exists as soon as it is bound but refuses connections until it
+/// listens, so it is made under another name: whoever sees `path` can connect.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    // Refuses what is too long to connect to, as binding it would.
+    SocketAddr::from_pathname(path)?;
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let hidden = path.with_file_name(format!(".{}-{number}", std::process::id()));
+    let listener = UnixListener::bind(&hidden)?;
+    // A link, since a rename would replace the socket of a daemon that was quicker.
+    let linked = std::fs::hard_link(&hidden, path);
+    std::fs::remove_file(&hidden)?;
+    linked.map(|()| listener)
 }
 
 /// What to do where a front-end got no further than its guest memory.

@@ -157,6 +157,9 @@ fn a_signal_ends_it_cleanly() {
         let mut wait_for = |what| assert!(log.any(|line| line.contains(what)), "never said: {what}");
         wait_for("listening");
         wait_for("listening");
+        // Nothing lies there but what can be connected to, and the cache.
+        let entries = std::fs::read_dir(&directory).unwrap().flatten();
+        assert_eq!(entries.filter(|entry| !entry.path().is_dir()).count(), sockets.len());
         let front_end = connected.then(|| UnixStream::connect(&sockets[1]).unwrap());
         if connected {
             wait_for("front-end connected");
@@ -168,4 +171,18 @@ fn a_signal_ends_it_cleanly() {
         assert!(sockets.iter().all(|socket| !socket.exists()));
         drop(front_end);
     }
+}
+
+#[test]
+fn a_socket_path_too_long_to_connect_to_is_refused() {
+    if !has_device() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s".repeat(108));
+    let output = daemon(&["--device", "cpu", "--socket-path", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("could not be made"), "{said}");
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
 }
