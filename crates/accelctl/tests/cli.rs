@@ -332,6 +332,8 @@ fn a_batch_prints_a_line_for_each_test() {
     let codes: Vec<_> = lines.iter().map(|line| line["code"].as_u64().unwrap()).collect();
     assert_eq!(codes, [0, 2, 3]);
     assert_eq!(lines[0]["desc"], json!(good));
+    assert!(lines[0]["times"]["execute_ms"].as_f64().unwrap() > 0.0);
+    assert_eq!(lines[1]["times"], Value::Null);
     assert!(lines[1]["message"].as_str().unwrap().contains("ADD"));
 }
 

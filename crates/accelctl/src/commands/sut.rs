@@ -1,9 +1,10 @@
 //! `accelctl sut`: the system under test for TOSA's conformance tools.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::Target;
 use crate::connection::Connection;
@@ -24,11 +25,33 @@ struct Description {
     ofm_file: Vec<PathBuf>,
 }
 
+/// How long one test took.
+#[derive(Clone, Copy)]
+pub struct Times {
+    /// From the first byte of the model until the program was ready.
+    load: Duration,
+    /// EXECUTE, from the request to its answer.
+    execute: Duration,
+    /// On the accelerator, where it tells.
+    device: Option<Duration>,
+}
+
+impl Times {
+    fn json(&self) -> Value {
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+        json!({
+            "load_ms": milliseconds(self.load),
+            "execute_ms": milliseconds(self.execute),
+            "device_ms": self.device.map(milliseconds),
+        })
+    }
+}
+
 /// Runs one test.
 ///
 /// # Errors
 /// Whatever keeps it from running; the exit code tells refusals from the rest.
-pub fn one(connection: &Connection, desc: &Path, output_dir: Option<&Path>) -> Result<()> {
+pub fn one(connection: &Connection, desc: &Path, output_dir: Option<&Path>) -> Result<Times> {
     let content = |what: String| Error::Content { path: desc.into(), what };
     let description: Description =
         serde_json::from_slice(&read(desc)?).map_err(|error| content(error.to_string()))?;
@@ -54,7 +77,9 @@ pub fn one(connection: &Connection, desc: &Path, output_dir: Option<&Path>) -> R
         })
         .collect();
     session.set_inputs(&inputs)?;
-    session.execute()?;
+    let (execute, execution) = session.execute()?;
+    let times =
+        Times { load: session.load_time, execute, device: execution.gpu_ns.map(Duration::from_nanos) };
 
     let arrays = session.read_outputs()?;
     let slots = session.outputs();
@@ -71,11 +96,11 @@ pub fn one(connection: &Connection, desc: &Path, output_dir: Option<&Path>) -> R
         let from = slots.iter().position(|slot| slot.name == *name).unwrap_or(at);
         arrays[from].write(&target.join(file))?;
     }
-    Ok(())
+    Ok(times)
 }
 
 /// Runs many tests over one connection and prints a line for each: its exit code, its desc.json and, where it did not
-/// run, why. A device that dies costs the test that killed it and no other.
+/// run, why; as JSON, with its times where it ran. A device that dies costs the test that killed it and no other.
 ///
 /// # Errors
 /// The list cannot be read, or no device can be reached.
@@ -89,16 +114,17 @@ pub fn batch(target: &Target, verbose: bool, source: &Path, json: bool) -> Resul
             }
         };
         let (code, message) = match &result {
-            Ok(()) => (RAN, None),
-            Err(error) => (error.exit_code(), Some(error.sentence())),
+            Ok(_) => (RAN, String::new()),
+            Err(error) => (error.exit_code(), error.sentence()),
         };
         if matches!(result, Err(Error::Daemon { .. } | Error::Device(accel_guest::Error::Gone))) {
             connection = None;
         }
         if json {
-            println!("{}", json!({ "desc": desc, "code": code, "message": message.unwrap_or_default() }));
+            let times = result.as_ref().ok().map(Times::json);
+            println!("{}", json!({ "desc": desc, "code": code, "message": message, "times": times }));
         } else {
-            println!("{code} {} {}", desc.display(), message.unwrap_or_default());
+            println!("{code} {} {message}", desc.display());
         }
     }
     Ok(())
