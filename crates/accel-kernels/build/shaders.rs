@@ -1,4 +1,7 @@
-//! GLSL to SPIR-V with glslang.
+//! GLSL to SPIR-V with glslang, and a table of the results.
+//!
+//! A shader names its variants in lines `// variant NAME KEY=VALUE ...`; each becomes the module
+//! `STEM.NAME` with those macros defined. Without such a line there is one module, `STEM`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +14,41 @@ use glslang::{
 use sha2::{Digest, Sha256};
 
 /// A compiled variant.
-pub struct Compiled {
-    pub name: String,
-    pub spirv: Vec<u8>,
-    pub sha256: String,
+struct Compiled {
+    name: String,
+    spirv: Vec<u8>,
+    sha256: String,
+}
+
+/// Compiles every `.comp` file below `root` and writes the modules and `modules.rs`, a static array of them, to `out`.
+/// Includes are found in `includes`. Errors become errors of the build.
+pub fn write(root: &Path, includes: &Path, out: &Path) {
+    println!("cargo::rerun-if-changed={}", root.display());
+    println!("cargo::rerun-if-changed={}", includes.display());
+    let mut table = String::from("/// All modules, ascending by name.\npub static MODULES: &[Module] = &[\n");
+    match compile_all(root, includes) {
+        Ok(modules) => {
+            for module in &modules {
+                let file = out.join(format!("{}.spv", module.name));
+                fs::write(&file, &module.spirv).expect("OUT_DIR is writable");
+                table += &format!(
+                    "    Module {{ name: {:?}, spirv: include_bytes!({:?}), sha256: {:?} }},\n",
+                    module.name, file, module.sha256
+                );
+            }
+        }
+        Err(errors) => {
+            for error in errors {
+                println!("cargo::error={}", error.replace('\n', " | "));
+            }
+        }
+    }
+    table += "];\n";
+    fs::write(out.join("modules.rs"), table).expect("OUT_DIR is writable");
 }
 
 /// Compiles every variant of every `.comp` file below `root`, ascending by name.
-pub fn compile_all(root: &Path) -> Result<Vec<Compiled>, Vec<String>> {
+fn compile_all(root: &Path, includes: &Path) -> Result<Vec<Compiled>, Vec<String>> {
     let compiler = Compiler::acquire().ok_or_else(|| vec!["glslang did not start".to_owned()])?;
     let mut files = Vec::new();
     find(root, &mut files);
@@ -27,7 +57,7 @@ pub fn compile_all(root: &Path) -> Result<Vec<Compiled>, Vec<String>> {
     for file in files {
         let text = fs::read_to_string(&file).unwrap_or_default();
         for (name, defines) in variants(&file, &text) {
-            match compile(compiler, root, &text, &defines) {
+            match compile(compiler, includes, &text, &defines) {
                 Ok(spirv) => {
                     let sha256 = Sha256::digest(&spirv).iter().map(|b| format!("{b:02x}")).collect();
                     modules.push(Compiled { name, spirv, sha256 });
@@ -89,7 +119,7 @@ impl IncludeHandler for Includes<'_> {
     }
 }
 
-fn compile(compiler: &Compiler, root: &Path, text: &str, defines: &Defines) -> Result<Vec<u8>, String> {
+fn compile(compiler: &Compiler, includes: &Path, text: &str, defines: &Defines) -> Result<Vec<u8>, String> {
     let source = ShaderSource::from(text.to_owned());
     let options = CompilerOptions {
         source_language: SourceLanguage::GLSL,
@@ -99,7 +129,7 @@ fn compile(compiler: &Compiler, root: &Path, text: &str, defines: &Defines) -> R
     };
     let pairs: Vec<(&str, Option<&str>)> =
         defines.iter().map(|(k, v)| (k.as_str(), Some(v.as_str()))).collect();
-    let mut includes = Includes(root);
+    let mut includes = Includes(includes);
     let input = ShaderInput::new(&source, ShaderStage::Compute, &options, Some(&pairs), Some(&mut includes))
         .map_err(|e| e.to_string())?;
     let shader = Shader::new(compiler, input).parse().map_err(|e| e.to_string())?;
