@@ -71,6 +71,15 @@ impl Error {
         }
     }
 
+    /// Whether the device refused to load the model, rather than failed at it.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Device(error) => error.load_failure().is_some(),
+            Self::Refused { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The error and its causes in one sentence.
     pub fn sentence(&self) -> String {
         let mut text = self.to_string();

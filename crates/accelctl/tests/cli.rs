@@ -334,6 +334,8 @@ fn a_batch_prints_a_line_for_each_test() {
     assert_eq!(lines[0]["desc"], json!(good));
     assert!(lines[0]["times"]["execute_ms"].as_f64().unwrap() > 0.0);
     assert_eq!(lines[1]["times"], Value::Null);
+    let refused: Vec<_> = lines.iter().map(|line| line["refused"].as_bool().unwrap()).collect();
+    assert_eq!(refused, [false, true, false]);
     assert!(lines[1]["message"].as_str().unwrap().contains("ADD"));
 }
 

@@ -100,7 +100,7 @@ pub fn one(connection: &Connection, desc: &Path, output_dir: Option<&Path>) -> R
 }
 
 /// Runs many tests over one connection and prints a line for each: its exit code, its desc.json and, where it did not
-/// run, why; as JSON, with its times where it ran. A device that dies costs the test that killed it and no other.
+/// run, why; as JSON, also whether it was refused, and its times where it ran. A device that dies costs the test that killed it and no other.
 ///
 /// # Errors
 /// The list cannot be read, or no device can be reached.
@@ -121,8 +121,12 @@ pub fn batch(target: &Target, verbose: bool, source: &Path, json: bool) -> Resul
             connection = None;
         }
         if json {
+            let refused = result.as_ref().is_err_and(Error::is_refusal);
             let times = result.as_ref().ok().map(Times::json);
-            println!("{}", json!({ "desc": desc, "code": code, "message": message, "times": times }));
+            println!(
+                "{}",
+                json!({ "desc": desc, "code": code, "refused": refused, "message": message, "times": times })
+            );
         } else {
             println!("{code} {} {message}", desc.display());
         }
