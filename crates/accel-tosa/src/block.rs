@@ -1,11 +1,11 @@
-//! The block of a graph: its names, then operator by operator.
+//! The blocks of a graph: the names of each, then operator by operator.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use crate::flat::List;
 use crate::operators::{self, OperatorInfo};
-use crate::schema::{TosaBasicBlock, TosaOperator, TosaShape, TosaTensor};
+use crate::schema::{TosaBasicBlock, TosaOperator, TosaRegion, TosaShape, TosaTensor};
 use crate::site::{Result, ShapeValue, Site, Value, Values, show, within_level};
 use crate::types::need;
 use crate::{
@@ -16,29 +16,45 @@ use crate::{
 const IDENTITY: u32 = 68;
 
 /// What a name in the block stands for, and whether its producer has been seen.
-struct Named {
+pub(crate) struct Named {
     value: Value,
     defined: bool,
 }
 
-/// A block being read.
-pub(crate) struct Block<'a> {
-    block: TosaBasicBlock<'a>,
-    names: HashMap<&'a str, Named>,
+/// A graph being read: the block that reading has come to, and what all blocks share.
+pub(crate) struct Reader<'a> {
+    pub(crate) block: TosaBasicBlock<'a>,
+    /// Names of the block.
+    pub(crate) names: HashMap<&'a str, Named>,
+    /// Operators of the block.
+    pub nodes: Vec<Node>,
+    /// Names of the regions that the block stands in, the outermost first.
+    pub(crate) open: Vec<&'a str>,
+    /// The regions behind the first; `None` for a name that two of them have.
+    pub(crate) regions: HashMap<&'a str, Option<TosaRegion<'a>>>,
+    /// Regions read once already, and the size of those read again.
+    pub(crate) known: HashSet<&'a str>,
+    pub(crate) repeated: usize,
     /// Bytes stored with each tensor, by tensor.
     data: Vec<std::ops::Range<usize>>,
     pub values: Values<'a>,
     pub profile: Profile,
-    pub nodes: Vec<Node>,
     pub variables: Vec<Variable>,
+    /// Variables by name, which all blocks share.
+    variable_names: HashMap<&'a str, usize>,
 }
 
-impl<'a> Block<'a> {
-    /// Reads the tensors and shapes of the block and marks its inputs as defined.
-    pub fn new(artifact: &'a [u8], version: Version, block: TosaBasicBlock<'a>) -> Result<Self> {
-        let mut read = Self {
+impl<'a> Reader<'a> {
+    /// A reader before `block`, of the region with this name.
+    pub fn new(artifact: &'a [u8], version: Version, region: &'a str, block: TosaBasicBlock<'a>) -> Self {
+        Self {
             block,
             names: HashMap::new(),
+            nodes: Vec::new(),
+            open: vec![region],
+            regions: HashMap::new(),
+            known: HashSet::new(),
+            repeated: 0,
             data: Vec::new(),
             values: Values {
                 artifact,
@@ -48,21 +64,29 @@ impl<'a> Block<'a> {
                 checked: RefCell::default(),
             },
             profile: Profile::default(),
-            nodes: Vec::new(),
             variables: Vec::new(),
-        };
+            variable_names: HashMap::new(),
+        }
+    }
+
+    /// Reads the block: its tensors, shapes and inputs, then every operator.
+    pub fn read(&mut self) -> Result<()> {
+        let block = self.block;
         for tensor in block.tensors().unwrap_or_default().iter() {
             let name = tensor.name().unwrap_or_default();
-            read.tensor(name, tensor).map_err(|refusal| read.blame(name, refusal))?;
+            self.tensor(name, tensor).map_err(|refusal| self.blame(name, refusal))?;
         }
         for shape in block.shapes().unwrap_or_default().iter() {
             let name = shape.name().unwrap_or_default();
-            read.shape(name, shape).map_err(|refusal| read.blame(name, refusal))?;
+            self.shape(name, shape).map_err(|refusal| self.blame(name, refusal))?;
         }
         for name in block.inputs().unwrap_or_default().iter() {
-            read.input(name)?;
+            self.input(name)?;
         }
-        Ok(read)
+        for (position, operator) in block.operators().unwrap_or_default().iter().enumerate() {
+            self.operator(position as u32, operator)?;
+        }
+        Ok(())
     }
 
     /// Adds the first operator that mentions `name` to a refusal about a tensor.
@@ -148,9 +172,21 @@ impl<'a> Block<'a> {
         let tensor =
             Tensor { name: name.to_owned(), dtype, shape: shape.collect::<Result<_>>()?, constant: None };
         within_level(&tensor).map_err(|message| Refusal::of_file(Rule::Level, message))?;
+        if let Some(&known) = self.variable_names.get(name).filter(|_| is_variable) {
+            let id = self.variables[known].tensor;
+            let outer = self.values.tensor(id);
+            if (outer.dtype, &outer.shape) != (dtype, &tensor.shape) {
+                return Err(Refusal::of_file(
+                    Rule::ErrorIf,
+                    format!("the variable {name:?} has another type or shape in another block."),
+                ));
+            }
+            return self.name(name, Value::Tensor(id));
+        }
         let id = TensorId(self.values.tensors.len() as u32);
         self.name(name, Value::Tensor(id))?;
         if is_variable {
+            self.variable_names.insert(name, self.variables.len());
             self.variables.push(Variable { tensor: id, initial: None });
         }
         self.values.tensors.push(tensor);
@@ -187,6 +223,10 @@ impl<'a> Block<'a> {
                 Rule::Unsupported,
                 format!("the block input {name:?} is a shape; only tensors can be bound."),
             )),
+            Some(_) if self.variable_names.contains_key(name) => Err(Refusal::of_file(
+                Rule::ErrorIf,
+                format!("the block input {name:?} is a variable, which VARIABLE_READ gives."),
+            )),
             Some(named) => {
                 named.defined = true;
                 Ok(())
@@ -198,18 +238,13 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Reads every operator.
-    pub fn operators(&mut self) -> Result<()> {
-        for (position, operator) in self.block.operators().unwrap_or_default().iter().enumerate() {
-            self.operator(position as u32, operator)?;
-        }
-        Ok(())
-    }
-
     fn operator(&mut self, position: u32, operator: TosaOperator<'a>) -> Result<()> {
         let info = identify(position, operator)?;
         if let "VARIABLE" | "VARIABLE_WRITE" | "VARIABLE_READ" = info.name {
             return self.variable(info, position, operator);
+        }
+        if let "COND_IF" | "WHILE_LOOP" = info.name {
+            return self.control(info, position, operator);
         }
         let fail = |rule, message| Refusal { at: Some((position, info.name)), rule, message };
         let inputs = self.operands(info, operator.inputs().unwrap_or_default(), fail)?;
@@ -262,14 +297,14 @@ impl<'a> Block<'a> {
         }
         let reads = info.name == "VARIABLE_READ";
         let named = if reads { inputs } else { outputs }.iter().next().unwrap_or_default();
-        let found = match self.names.get(named) {
-            Some(Named { value: Value::Tensor(id), .. }) => {
-                self.variables.iter().position(|variable| variable.tensor == *id)
-            }
-            _ => None,
-        };
+        let found = self.variable_names.get(named).copied().filter(|&index| match self.names.get(named) {
+            Some(Named { value: Value::Tensor(id), .. }) => *id == self.variables[index].tensor,
+            Some(_) => false,
+            // A variable of another block.
+            None => true,
+        });
         let Some(index) = found else {
-            return Err(fail(Rule::ErrorIf, format!("{named:?} is not a variable of the block.")));
+            return Err(fail(Rule::ErrorIf, format!("{named:?} is not a variable.")));
         };
         let id = self.variables[index].tensor;
         let stored = self.data[id.0 as usize].clone();
@@ -307,7 +342,7 @@ impl<'a> Block<'a> {
     }
 
     /// Marks a result as defined: a shape for CONST_SHAPE, a tensor for every other operator.
-    fn define(
+    pub(crate) fn define(
         &mut self,
         info: &OperatorInfo,
         output: &str,
@@ -372,7 +407,12 @@ impl<'a> Block<'a> {
                 ),
             ));
         }
-        let resolve = |name: &str| match self.names.get(name) {
+        names.iter().map(|name| self.operand(name, &fail)).collect()
+    }
+
+    /// Resolves the name of an operand.
+    pub(crate) fn operand(&self, name: &str, fail: &impl Fn(Rule, String) -> Refusal) -> Result<Value> {
+        match self.names.get(name) {
             Some(Named { value, defined: true }) => Ok(*value),
             Some(_) => Err(fail(
                 Rule::Malformed,
@@ -383,8 +423,7 @@ impl<'a> Block<'a> {
             None => {
                 Err(fail(Rule::Malformed, format!("its operand {name:?} is not among the block's tensors.")))
             }
-        };
-        names.iter().map(resolve).collect()
+        }
     }
 
     /// The block's inputs and outputs as tensors.
@@ -408,7 +447,12 @@ impl<'a> Block<'a> {
             names.unwrap_or_default().iter().map(|name| tensor(name, what)).collect()
         };
         let inputs = list(self.block.inputs(), "input")?;
-        let outputs = list(self.block.outputs(), "output")?;
+        Ok((inputs, list(self.block.outputs(), "output")?))
+    }
+
+    /// The main block's inputs and outputs, which a guest binds.
+    pub fn slots(&self) -> Result<(Vec<TensorId>, Vec<TensorId>)> {
+        let (inputs, outputs) = self.interface()?;
         if outputs.is_empty() {
             return Err(Refusal::of_file(Rule::Malformed, "the block has no output.".to_owned()));
         }

@@ -60,9 +60,22 @@ pub struct Node {
     pub position: u32,
     /// What to compute; compile-time operands are already inside.
     pub op: Op,
-    /// Data operands only, in TOSA's order (see [`Op`] for what stays).
+    /// Data operands only, in TOSA's order (see [`Op`] for what stays). Where a number that belongs into the operator is
+    /// computed at run time (EXT-DYNAMIC), all tensor operands are here, and the operator has 0 in place of the number.
     pub inputs: Vec<TensorId>,
     /// Results.
+    pub outputs: Vec<TensorId>,
+}
+
+/// The graph of a COND_IF or WHILE_LOOP. Its tensors are its own: values come in and go out by its lists alone, except
+/// for the variables, which every block sees. A region that several operators name is a block of each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Block {
+    /// Operators, in an order in which every operand is defined before use.
+    pub nodes: Vec<Node>,
+    /// What the operator's operands are inside.
+    pub inputs: Vec<TensorId>,
+    /// What becomes its results. May name a constant, an input, or a tensor twice.
     pub outputs: Vec<TensorId>,
 }
 
@@ -88,7 +101,7 @@ pub struct Profile {
     pub float: bool,
 }
 
-/// A checked graph: one block, operators in an order in which every operand is defined before use.
+/// A checked graph: the main block, with operators in an order in which every operand is defined before use.
 /// CONST and CONST_SHAPE leave no node behind: they are [`Tensor::constant`].
 #[derive(Clone, Debug)]
 pub struct Graph {
@@ -98,7 +111,7 @@ pub struct Graph {
     pub version: Version,
     /// Profiles used.
     pub profile: Profile,
-    /// All tensors.
+    /// All tensors, those of inner blocks too.
     pub tensors: Vec<Tensor>,
     /// Variables.
     pub variables: Vec<Variable>,

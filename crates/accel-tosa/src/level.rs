@@ -10,5 +10,7 @@ pub const MAX_STRIDE: i64 = 8192;
 pub const MAX_SCALE: i64 = 256;
 /// A tensor has fewer than `1 << MAX_LOG2_SIZE` elements.
 pub const MAX_LOG2_SIZE: u32 = 31;
+/// Most COND_IF and WHILE_LOOP operators that one may stand in.
+pub const MAX_NESTING: usize = 6;
 /// Most tensors in a list operand.
 pub const MAX_TENSOR_LIST_SIZE: usize = 64;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod control;
 mod dtype;
 mod flat;
 mod graph;
@@ -23,7 +24,7 @@ mod types;
 pub mod writer;
 
 pub use dtype::DType;
-pub use graph::{Constant, Graph, Node, Profile, Tensor, TensorId, Variable, Version};
+pub use graph::{Block, Constant, Graph, Node, Profile, Tensor, TensorId, Variable, Version};
 pub use op::{
     BinaryOp, CompareOp, Conv3dAttrs, ConvAttrs, LogicalOp, NanMode, Op, PoolAttrs, ReduceOp, RescaleAttrs,
     ResizeAttrs, ResizeMode, Rounding, TransposeConvAttrs, UnaryOp,

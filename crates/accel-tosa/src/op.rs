@@ -1,6 +1,6 @@
 //! Operators with their attributes and compile-time operands.
 
-use crate::DType;
+use crate::{Block, DType};
 
 /// How NaN operands of MAXIMUM, MINIMUM, CLAMP, ARGMAX, pools and reductions behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -272,7 +272,7 @@ pub enum Op {
     },
     /// `[condition, on_true, on_false]`, broadcast.
     Select,
-    /// `[input, table]`; the table is a constant of 256 (INT8) or 513 (INT16) elements.
+    /// `[input, table]`; the table has 256 (INT8) or 513 (INT16) elements.
     Table,
     /// `[input]`.
     Reduce {
@@ -320,10 +320,24 @@ pub enum Op {
     Resize(ResizeAttrs),
     /// `[input]`.
     Cast,
-    /// `[input, multiplier, shift]`; multiplier and shift are constants.
+    /// `[input, multiplier, shift]`; multiplier and shift have one element, or one a channel.
     Rescale(RescaleAttrs),
     /// `[input]`.
     Identity,
+    /// `[condition, operands...]`: one of two graphs, which take the operands and give the results.
+    CondIf {
+        /// Runs when the condition, one BOOL, is true.
+        then_graph: Box<Block>,
+        /// Runs when it is false.
+        else_graph: Box<Block>,
+    },
+    /// `[operands...]`: what goes round, and the results are what it is at the end.
+    WhileLoop {
+        /// Makes one BOOL of it: whether it goes round once more.
+        cond_graph: Box<Block>,
+        /// Makes what goes round next of it.
+        body_graph: Box<Block>,
+    },
     /// No operands; the result is the variable's value.
     VariableRead {
         /// Place in [`Graph::variables`](crate::Graph::variables).
@@ -377,6 +391,8 @@ impl Op {
             Self::Cast => "CAST",
             Self::Rescale(_) => "RESCALE",
             Self::Identity => "IDENTITY",
+            Self::CondIf { .. } => "COND_IF",
+            Self::WhileLoop { .. } => "WHILE_LOOP",
             Self::VariableRead { .. } => "VARIABLE_READ",
             Self::VariableWrite { .. } => "VARIABLE_WRITE",
         }

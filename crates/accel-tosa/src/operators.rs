@@ -47,9 +47,9 @@ pub enum OperandType {
 pub enum OperandKind {
     /// A tensor, computed or constant; stays an operand of the node.
     Data,
-    /// A constant tensor (without EXT-DYNAMIC); stays an operand of the node.
+    /// A constant tensor, or with EXT-DYNAMIC a computed one; stays an operand of the node.
     ConstantData,
-    /// A constant tensor (without EXT-DYNAMIC) that is folded into the operator.
+    /// A constant tensor that is folded into the operator, or with EXT-DYNAMIC a computed one: then all operands stay.
     Constant,
     /// A CONST_SHAPE, folded into the operator.
     Shape,
@@ -80,6 +80,7 @@ pub(crate) enum AttributeKind {
     Transpose,
     Rescale,
     Fft,
+    Graphs,
 }
 
 /// An operator of TOSA 1.0 that a [`Graph`](crate::Graph) can hold.
@@ -126,6 +127,7 @@ macro_rules! rows {
 const EXT_INT4: &str = "EXT-INT4";
 const EXT_INT16: &str = "EXT-INT16";
 const EXT_VARIABLE: &str = "EXT-VARIABLE";
+const EXT_CONTROLFLOW: &str = "EXT-CONTROLFLOW";
 const EXT_FFT: &str = "EXT-FFT";
 const EXT_BF16: &str = "EXT-BF16";
 const EXT_E4M3: &str = "EXT-FP8E4M3";
@@ -191,6 +193,7 @@ const PRODUCTS: &[TypeRow] = rows! {
 };
 const KEPT: &[TypeRow] =
     rows! { Int(EXT_VARIABLE): Int8; Float(EXT_VARIABLE): Fp16; Float(EXT_VARIABLE): Fp32; };
+const DECIDED: &[TypeRow] = rows! { Either(EXT_CONTROLFLOW): Bool; };
 const TRANSFORMED: &[TypeRow] = rows! { Float(EXT_FFT): Fp32; };
 const TABLED: &[TypeRow] = rows! { Int: Int8 Int8 Int8; Int(EXT_INT16): Int16 Int16 Int32; };
 const RESIZED: &[TypeRow] = rows! {
@@ -288,6 +291,11 @@ const fn conv(code: u32, name: &'static str, attribute: AttributeKind) -> Operat
         columns: CONV_COLUMNS,
         ..entry(code, name, attribute, CONV, CONVOLVED)
     }
+}
+
+/// COND_IF and WHILE_LOOP: what their lists and graphs may hold is no matter of types.
+const fn control(code: u32, name: &'static str) -> OperatorInfo {
+    OperatorInfo { columns: &["condition"], ..entry(code, name, AttributeKind::Graphs, &[], DECIDED) }
 }
 
 /// Operators in the order of their codes.
@@ -477,6 +485,8 @@ const OPERATORS: &[OperatorInfo] = &[
     },
     entry(67, "CONST", AttributeKind::None, &[], ANY),
     entry(68, "IDENTITY", AttributeKind::None, UNARY, ANY),
+    control(70, "COND_IF"),
+    control(71, "WHILE_LOOP"),
     entry(72, "VARIABLE", AttributeKind::None, &[], KEPT),
     entry(73, "VARIABLE_WRITE", AttributeKind::None, UNARY, KEPT),
     entry(74, "VARIABLE_READ", AttributeKind::None, UNARY, KEPT),
@@ -507,12 +517,9 @@ pub(crate) fn code(name: &str) -> Option<u32> {
 
 /// An operator of the schema that is refused: its name and why.
 pub(crate) fn refused(code: u32) -> Option<(&'static str, &'static str)> {
-    const CONTROL_FLOW: &str = "control flow (EXT-CONTROLFLOW) is not supported";
     const VERSION: &str = "it came with TOSA 1.1, and only operators of TOSA 1.0 are supported";
     Some(match code {
         69 => ("CUSTOM", "custom operators have no portable meaning and are never run"),
-        70 => ("COND_IF", CONTROL_FLOW),
-        71 => ("WHILE_LOOP", CONTROL_FLOW),
         76..=100 => (LATER[code as usize - 76], VERSION),
         _ => return None,
     })

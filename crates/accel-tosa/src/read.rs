@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::block::Block;
-use crate::flat;
-use crate::schema::{TosaBasicBlock, TosaGraph};
+use crate::block::Reader;
+use crate::flat::{self, List};
+use crate::schema::{TosaBasicBlock, TosaGraph, TosaRegion};
 use crate::site::Result;
 use crate::{Graph, Refusal, Rule, Version};
 
@@ -27,19 +27,18 @@ fn clip(message: String) -> String {
 }
 
 fn graph(artifact: Arc<[u8]>) -> Result<Graph> {
-    let (version, block, others) = open(&artifact)?;
-    let mut block = Block::new(&artifact, version, block)?;
-    block.operators()?;
-    if let Some(other) = others {
-        return Err(Refusal::of_file(
-            Rule::Unsupported,
-            format!(
-                "the file has {other} besides the region \"main\"; control flow (EXT-CONTROLFLOW) is not supported."
-            ),
-        ));
+    let (version, regions) = open(&artifact)?;
+    let mut regions = regions.iter();
+    let main = regions.next().ok_or_else(|| malformed("the file has no region."))?;
+    let mut reader = Reader::new(&artifact, version, main.name().unwrap_or_default(), only_block(main)?);
+    for region in regions {
+        let known = reader.regions.entry(region.name().unwrap_or_default());
+        // Two of one name could not be told apart.
+        known.and_modify(|region| *region = None).or_insert(Some(region));
     }
-    let (inputs, outputs) = block.interface()?;
-    let Block { values, profile, nodes, variables, .. } = block;
+    reader.read()?;
+    let (inputs, outputs) = reader.slots()?;
+    let Reader { values, profile, nodes, variables, .. } = reader;
     let tensors = values.tensors;
     Ok(Graph {
         version,
@@ -53,9 +52,25 @@ fn graph(artifact: Arc<[u8]>) -> Result<Graph> {
     })
 }
 
-/// Verifies the file and finds the block to run; the third value names what else the file holds.
-fn open(artifact: &[u8]) -> Result<(Version, TosaBasicBlock<'_>, Option<String>)> {
-    let malformed = |message: &str| Refusal::of_file(Rule::Malformed, message.to_owned());
+fn malformed(message: &str) -> Refusal {
+    Refusal::of_file(Rule::Malformed, message.to_owned())
+}
+
+/// The block of a region; TOSA has one in each.
+pub(crate) fn only_block(region: TosaRegion<'_>) -> Result<TosaBasicBlock<'_>> {
+    let name = region.name().unwrap_or_default();
+    let blocks = region.blocks().unwrap_or_default();
+    match (blocks.len(), blocks.iter().next()) {
+        (1, Some(block)) => Ok(block),
+        (count, _) => Err(Refusal::of_file(
+            Rule::Malformed,
+            format!("the region {name:?} has {count} blocks where 1 is needed."),
+        )),
+    }
+}
+
+/// Verifies the file and finds its version and regions.
+fn open(artifact: &[u8]) -> Result<(Version, List<'_, TosaRegion<'_>>)> {
     if artifact.get(4..8) != Some(b"TOSA") {
         return Err(malformed("the file has no \"TOSA\" identifier at byte 4, so it is not a .tosa file."));
     }
@@ -82,16 +97,5 @@ fn open(artifact: &[u8]) -> Result<(Version, TosaBasicBlock<'_>, Option<String>)
             ),
         ));
     }
-    let regions = graph.regions().unwrap_or_default();
-    let main = regions.iter().next().ok_or_else(|| malformed("the file has no region."))?;
-    let blocks = main.blocks().unwrap_or_default();
-    let block = blocks.iter().next().ok_or_else(|| malformed("the region \"main\" has no block."))?;
-    let others = if regions.len() > 1 {
-        Some(format!("{} more regions", regions.len() - 1))
-    } else if blocks.len() > 1 {
-        Some(format!("{} more blocks", blocks.len() - 1))
-    } else {
-        None
-    };
-    Ok((version, block, others))
+    Ok((version, graph.regions().unwrap_or_default()))
 }

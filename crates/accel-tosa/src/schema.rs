@@ -9,7 +9,7 @@ table! {
     /// Version stamp; absent numbers read as -1, an absent draft flag as true.
     Version { major: i32 = 0, minor: i32 = 1, patch: i32 = 2, draft: bool = 3 }
     /// A region.
-    TosaRegion { blocks: List<'a, TosaBasicBlock<'a>> = 1 }
+    TosaRegion { name: &'a str = 0, blocks: List<'a, TosaBasicBlock<'a>> = 1 }
     /// A block.
     TosaBasicBlock {
         operators: List<'a, TosaOperator<'a>> = 1,
@@ -56,6 +56,8 @@ table! {
     RoundAttribute { round: bool = 0 }
     /// TRANSPOSE.
     TransposeAttribute { perms: List<'a, i32> = 0 }
+    /// COND_IF (names of the then and the else graph) and WHILE_LOOP (of the condition's and the body's).
+    GraphsAttribute { first: &'a str = 0, second: &'a str = 1 }
     /// RESCALE.
     RescaleAttribute {
         scale32: bool = 0,
@@ -136,6 +138,7 @@ fn verify_attribute(tag: u8, v: &mut Verifier, at: usize) -> Result<(), InvalidF
         Some(K::Round) => ForwardsUOffset::<RoundAttribute>::run_verifier(v, at),
         Some(K::Transpose) => ForwardsUOffset::<TransposeAttribute>::run_verifier(v, at),
         Some(K::Fft) => ForwardsUOffset::<FftAttribute>::run_verifier(v, at),
+        Some(K::Graphs) => ForwardsUOffset::<GraphsAttribute>::run_verifier(v, at),
         Some(K::Rescale) => ForwardsUOffset::<RescaleAttribute>::run_verifier(v, at),
         Some(K::None) | None => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! One operator under check: its operands resolved, its types matched.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
 use crate::flat::Bytes;
@@ -52,6 +52,8 @@ pub(crate) struct Site<'a> {
     shapes: Vec<usize>,
     results: &'a [TensorId],
     pub attribute: TosaOperator<'a>,
+    /// Whether a number that the operator needs is computed at run time (EXT-DYNAMIC).
+    dynamic: Cell<bool>,
 }
 
 /// Returns an ERROR_IF refusal unless the condition holds.
@@ -83,8 +85,16 @@ impl<'a> Site<'a> {
         operands: &[Value],
         results: &'a [TensorId],
     ) -> Result<Self> {
-        let mut site =
-            Self { values, info, position, tensors: Vec::new(), shapes: Vec::new(), results, attribute };
+        let mut site = Self {
+            values,
+            info,
+            position,
+            tensors: Vec::new(),
+            shapes: Vec::new(),
+            results,
+            attribute,
+            dynamic: Cell::new(false),
+        };
         for (index, value) in operands.iter().enumerate() {
             let operand = if info.variadic { &info.inputs[0] } else { &info.inputs[index] };
             site.operand(operand, *value)?;
@@ -194,8 +204,13 @@ impl<'a> Site<'a> {
         self.output_shape(&shape, "the shape of the input")
     }
 
-    /// A one-element constant operand of rank 1, as its little-endian bits.
-    pub fn bits(&self, index: usize) -> Result<u64> {
+    /// Whether a tensor operand is computed at run time.
+    pub fn is_computed(&self, index: usize) -> bool {
+        self.input(index).constant.is_none()
+    }
+
+    /// A one-element operand of rank 1, as its little-endian bits. Where it is computed at run time they are 0.
+    fn element_bits(&self, index: usize) -> Result<u64> {
         let tensor = self.input(index);
         require!(
             self,
@@ -212,10 +227,20 @@ impl<'a> Site<'a> {
         Ok(u64::from_le_bytes(bits))
     }
 
-    /// A one-element constant as a number: integers as they are, zero-extended when `unsigned`; floats give 0 for
-    /// zero of either sign and 1 for anything else, since a float zero point may only be 0.
-    pub fn number(&self, index: usize, unsigned: bool) -> Result<i64> {
-        let bits = self.bits(index)?;
+    /// A one-element operand of rank 1 that may have any value, as its little-endian bits. Where it is computed at run
+    /// time they are 0, and the node keeps all operands.
+    pub fn bits(&self, index: usize) -> Result<u64> {
+        if self.input(index).constant.is_none() {
+            self.dynamic.set(true);
+        }
+        self.element_bits(index)
+    }
+
+    /// A one-element operand as a number: integers as they are, zero-extended when `unsigned`; floats give 0 for
+    /// zero of either sign and 1 for anything else, since a float zero point may only be 0. Where it is computed at run
+    /// time the number is 0, and unless it must be (`zero`), the node keeps all operands.
+    pub fn number(&self, index: usize, unsigned: bool, zero: bool) -> Result<i64> {
+        let bits = if zero { self.element_bits(index)? } else { self.bits(index)? };
         let dtype = self.input(index).dtype;
         let width = match dtype {
             DType::Int4 => 4,
@@ -231,8 +256,8 @@ impl<'a> Site<'a> {
 
     /// A zero point: any value for INT8, 0 for every other type.
     pub fn zero_point(&self, index: usize) -> Result<i32> {
-        let value = self.number(index, false)?;
         let dtype = self.input(index).dtype;
+        let value = self.number(index, false, dtype != DType::Int8)?;
         require!(
             self,
             dtype == DType::Int8 || value == 0,
@@ -297,7 +322,7 @@ impl<'a> Site<'a> {
         Ok(u64::from_le_bytes(bits))
     }
 
-    /// Takes an operand of the right kind, and constant where it must be.
+    /// Takes an operand of the right kind.
     fn operand(&mut self, operand: &Operand, value: Value) -> Result<()> {
         let name = operand.name;
         match (operand.kind, value) {
@@ -312,17 +337,7 @@ impl<'a> Site<'a> {
                 let message = format!("{name} is the shape {shape:?} where a tensor is needed.");
                 return Err(self.refuse(Rule::ErrorIf, message));
             }
-            (kind, Value::Tensor(id)) => {
-                let tensor = self.values.tensor(id);
-                if kind != OperandKind::Data && tensor.constant.is_none() {
-                    let message = format!(
-                        "{name} {:?} is computed at run time (EXT-DYNAMIC); it must be a CONST.",
-                        tensor.name
-                    );
-                    return Err(self.refuse(Rule::Unsupported, message));
-                }
-                self.tensors.push(id);
-            }
+            (_, Value::Tensor(id)) => self.tensors.push(id),
         }
         Ok(())
     }
@@ -334,7 +349,8 @@ impl<'a> Site<'a> {
 
     /// Operands that stay in the node.
     pub fn kept(&self) -> Vec<TensorId> {
-        let stays = |index: usize| self.description(index).kind != OperandKind::Constant;
+        let stays =
+            |index: usize| self.dynamic.get() || self.description(index).kind != OperandKind::Constant;
         self.tensors.iter().enumerate().filter(|(index, _)| stays(*index)).map(|(_, id)| *id).collect()
     }
 }

@@ -81,6 +81,13 @@ pub enum Attribute {
     Round(bool),
     /// TRANSPOSE.
     Transpose(Vec<i32>),
+    /// COND_IF and WHILE_LOOP: names of regions.
+    Graphs {
+        /// The then graph, or the condition's.
+        first: String,
+        /// The else graph, or the body's.
+        second: String,
+    },
     /// RESCALE.
     Rescale {
         /// 32-bit multipliers.
@@ -130,15 +137,15 @@ pub struct RawOperator {
     pub outputs: Vec<String>,
 }
 
-/// A graph of one block under construction.
+/// A graph under construction: the block of its first region, and regions behind that.
 #[derive(Clone, Debug)]
 pub struct Writer {
     /// Major, minor, patch; 1.0.0 at first.
     pub version: [i32; 3],
     /// Draft flag.
     pub draft: bool,
-    /// Empty regions written after the one with the graph.
-    pub extra_regions: usize,
+    /// Name and contents of further regions, for COND_IF and WHILE_LOOP; their own regions are not written.
+    pub regions: Vec<(String, Writer)>,
     /// Tensors.
     pub tensors: Vec<RawTensor>,
     /// Shapes: name and elements.
@@ -156,7 +163,7 @@ impl Default for Writer {
         Self {
             version: [1, 0, 0],
             draft: false,
-            extra_regions: 0,
+            regions: Vec::new(),
             tensors: Vec::new(),
             shapes: Vec::new(),
             operators: Vec::new(),
@@ -255,30 +262,8 @@ impl Writer {
     pub fn finish(&self) -> Vec<u8> {
         let mut b = FlatBufferBuilder::new();
         let b = &mut b;
-        let tensors: Vec<_> = self.tensors.iter().map(|tensor| write_tensor(b, tensor)).collect();
-        let operators: Vec<_> = self.operators.iter().map(|operator| write_operator(b, operator)).collect();
-        let shapes: Vec<_> =
-            self.shapes.iter().map(|(name, elements)| write_shape(b, name, elements)).collect();
-        let name = b.create_string("main");
-        let tensors = b.create_vector(&tensors);
-        let operators = b.create_vector(&operators);
-        let shapes = b.create_vector(&shapes);
-        let inputs = strings(b, &self.inputs);
-        let outputs = strings(b, &self.outputs);
-        let block = table(b, |t| {
-            t.push_slot_always(slot(0), name);
-            t.push_slot_always(slot(1), operators);
-            t.push_slot_always(slot(2), tensors);
-            t.push_slot_always(slot(3), inputs);
-            t.push_slot_always(slot(4), outputs);
-            t.push_slot_always(slot(5), shapes);
-        });
-        let blocks = b.create_vector(&[block]);
-        let mut regions = vec![table(b, |t| {
-            t.push_slot_always(slot(0), name);
-            t.push_slot_always(slot(1), blocks);
-        })];
-        regions.extend((0..self.extra_regions).map(|_| table(b, |_| {})));
+        let mut regions = vec![self.region(b, "main")];
+        regions.extend(self.regions.iter().map(|(name, region)| region.region(b, name)));
         let regions = b.create_vector(&regions);
         let [major, minor, patch] = self.version;
         let version = table(b, |t| {
@@ -293,6 +278,33 @@ impl Writer {
         });
         b.finish(root, Some("TOSA"));
         b.finished_data().to_vec()
+    }
+
+    /// Writes a region of one block.
+    fn region<'b>(&self, b: &mut Builder<'b>, name: &str) -> WIPOffset<UnionWIPOffset> {
+        let tensors: Vec<_> = self.tensors.iter().map(|tensor| write_tensor(b, tensor)).collect();
+        let operators: Vec<_> = self.operators.iter().map(|operator| write_operator(b, operator)).collect();
+        let shapes: Vec<_> =
+            self.shapes.iter().map(|(name, elements)| write_shape(b, name, elements)).collect();
+        let name = b.create_string(name);
+        let tensors = b.create_vector(&tensors);
+        let operators = b.create_vector(&operators);
+        let shapes = b.create_vector(&shapes);
+        let inputs = strings(b, &self.inputs);
+        let outputs = strings(b, &self.outputs);
+        let block = table(b, |t| {
+            t.push_slot_always(slot(0), name);
+            t.push_slot_always(slot(1), operators);
+            t.push_slot_always(slot(2), tensors);
+            t.push_slot_always(slot(3), inputs);
+            t.push_slot_always(slot(4), outputs);
+            t.push_slot_always(slot(5), shapes);
+        });
+        let blocks = b.create_vector(&[block]);
+        table(b, |t| {
+            t.push_slot_always(slot(0), name);
+            t.push_slot_always(slot(1), blocks);
+        })
     }
 }
 
@@ -356,6 +368,13 @@ fn write_attribute<'b>(b: &mut Builder<'b>, attribute: &Attribute) -> WIPOffset<
         Attribute::Mode(mode) => table(b, |t| t.push_slot(slot(0), *mode, 0)),
         Attribute::Round(round) => table(b, |t| t.push_slot(slot(0), *round, false)),
         Attribute::Transpose(perms) => with_lists(b, &[perms], |_| {}),
+        Attribute::Graphs { first, second } => {
+            let (first, second) = (b.create_string(first), b.create_string(second));
+            table(b, |t| {
+                t.push_slot_always(slot(0), first);
+                t.push_slot_always(slot(1), second);
+            })
+        }
         Attribute::Rescale { scale32, rounding, per_channel, input_unsigned, output_unsigned } => {
             table(b, |t| {
                 t.push_slot(slot(0), *scale32, false);

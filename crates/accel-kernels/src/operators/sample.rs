@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use accel_tosa::operators::{OperandKind, OperandType, OperatorInfo, TypeRow};
 use accel_tosa::{
-    BinaryOp, CompareOp, Constant, Conv3dAttrs, ConvAttrs, DType, Graph, LogicalOp, NanMode, Node, Op,
+    BinaryOp, Block, CompareOp, Constant, Conv3dAttrs, ConvAttrs, DType, Graph, LogicalOp, NanMode, Node, Op,
     PoolAttrs, Profile, ReduceOp, RescaleAttrs, ResizeAttrs, ResizeMode, Rounding, Tensor, TensorId,
     TransposeConvAttrs, UnaryOp, Variable, Version,
 };
@@ -14,6 +14,9 @@ const IMAGE: &[u32] = &[1, 2, 2, 4];
 
 /// The operator on operands of the row's types; `None` for an operator that is not known here.
 pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
+    if let "COND_IF" | "WHILE_LOOP" = info.name {
+        return Some(decided(info.name));
+    }
     let (op, shapes, output_shape) = sample(info, row)?;
     let resolve = |operand: OperandType, index: usize| match operand {
         OperandType::Column(column) => row.types[column],
@@ -70,6 +73,30 @@ pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
         None => graph.tensors[outputs[0].0 as usize].constant = Some(Constant { range: 0..64 }),
     }
     Some(graph)
+}
+
+/// A graph around graphs that hand on the condition.
+fn decided(name: &str) -> Graph {
+    let tensor =
+        |name: &str| Tensor { name: name.to_owned(), dtype: DType::Bool, shape: vec![1], constant: None };
+    let [condition, output, first, second] = [0, 1, 2, 3].map(TensorId);
+    let block = |id| Box::new(Block { nodes: Vec::new(), inputs: vec![id], outputs: vec![id] });
+    let (op, inputs) = if name == "COND_IF" {
+        let op = Op::CondIf { then_graph: block(first), else_graph: block(second) };
+        (op, vec![condition, condition])
+    } else {
+        (Op::WhileLoop { cond_graph: block(first), body_graph: block(second) }, vec![condition])
+    };
+    Graph {
+        artifact: Arc::new([]),
+        version: Version { major: 1, minor: 0, patch: 0, draft: false },
+        profile: Profile::default(),
+        tensors: ["condition", "output", "first", "second"].map(tensor).into(),
+        variables: Vec::new(),
+        nodes: vec![Node { position: 0, op, inputs, outputs: vec![output] }],
+        inputs: vec![condition],
+        outputs: vec![output],
+    }
 }
 
 type Sample = (Option<Op>, Vec<&'static [u32]>, &'static [u32]);

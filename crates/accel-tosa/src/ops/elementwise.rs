@@ -71,8 +71,8 @@ pub(super) fn arithmetic_right_shift(site: &Site<'_>) -> Result<Op> {
 }
 
 pub(super) fn mul(site: &Site<'_>) -> Result<Op> {
-    let shift = site.number(2, false)?;
     let dtype = site.input(0).dtype;
+    let shift = site.number(2, false, dtype != DType::Int32)?;
     let highest = if dtype == DType::Int32 { 63 } else { 0 };
     require!(
         site,

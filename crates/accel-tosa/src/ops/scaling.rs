@@ -152,8 +152,8 @@ pub(super) fn rescale(site: &Site<'_>) -> Result<Op> {
 
 /// A zero point of RESCALE: free for 8 bits, 0 or 32768 for unsigned 16 bits, otherwise 0.
 fn zero_point(site: &Site<'_>, index: usize, unsigned: bool) -> Result<i32> {
-    let value = site.number(index, unsigned)?;
     let dtype = site.input(index).dtype;
+    let value = site.number(index, unsigned, dtype != DType::Int8 && !unsigned)?;
     let name = site.input_name(index);
     match dtype {
         DType::Int8 => {}

@@ -5,6 +5,7 @@ use accel_tosa::writer::{Attribute, Writer};
 use accel_tosa::{DType, operators, read};
 
 use crate::common::accepted;
+use crate::control;
 
 /// The smallest graph around an operator: its attribute, the shapes of its tensors, of its result, and its shape
 /// operands.
@@ -113,6 +114,11 @@ fn variable(info: &OperatorInfo, row: &TypeRow) -> Writer {
 fn graph(info: &OperatorInfo, row: &TypeRow) -> Writer {
     if info.name.starts_with("VARIABLE") {
         return variable(info, row);
+    }
+    match info.name {
+        "COND_IF" => return control::cond_if(),
+        "WHILE_LOOP" => return control::while_loop(),
+        _ => {}
     }
     let mut w = Writer::new();
     if row.extension == Some(TOSA_1_1) {
