@@ -17,6 +17,8 @@ uvec4 stage(uint word, uvec4 chain) {
     case S_SELECT: return mix(c, b, notEqual(a, uvec4(0u)));
     case S_RESCALE: return uvec4(rescale(ivec4(a), ivec4(b), ivec4(c), false, int(first), int(second), type));
     case S_RESCALE_DOUBLE: return uvec4(rescale(ivec4(a), ivec4(b), ivec4(c), true, int(first), int(second), type));
+    case S_MUL_SHIFT_BY: return uvec4(multiply_shift(ivec4(a), ivec4(b), ivec4(c)));
+    case S_NEGATE_BY: return uvec4(negate(ivec4(a), ivec4(b + c), type));
     case S_TABLE8: return table8(operand_address(min(k, OPERANDS - 1u)), ivec4(a));
     case S_TABLE16: return table16(operand_address(min(k, OPERANDS - 1u)), ivec4(a));
     }

@@ -40,13 +40,13 @@ ivec4 shift_right(ivec4 a, ivec4 b, bool rounded) {
 }
 
 // (a * b) >> shift with the halves rounded up.
-ivec4 multiply_shift(ivec4 a, ivec4 b, uint shift) {
-    i64vec4 product = i64vec4(a) * i64vec4(b);
-    if (shift > 0u) product = (product + (int64_t(1) << (shift - 1u))) >> int(shift);
-    return ivec4(product);
+ivec4 multiply_shift(ivec4 a, ivec4 b, ivec4 shift) {
+    i64vec4 by = i64vec4(shift & 63);
+    i64vec4 half_unit = mix(i64vec4(0), i64vec4(1) << max(by - 1, i64vec4(0)), notEqual(by, i64vec4(0)));
+    return ivec4((i64vec4(a) * i64vec4(b) + half_unit) >> by);
 }
 
-ivec4 negate(ivec4 x, int zero_points, uint type) {
+ivec4 negate(ivec4 x, ivec4 zero_points, uint type) {
     // Only INT32 can overflow, where the zero points are 0.
     ivec4 y = mix(zero_points - x, ivec4(2147483647), equal(x, ivec4(-2147483647 - 1)));
     return clamp(y, low_bound(type), high_bound(type));

@@ -55,14 +55,14 @@ uvec4 int_stage(uint code, uvec4 a, uvec4 b, uint type, uint first, uint second)
     ivec4 x = ivec4(a), y = ivec4(b);
     switch (code) {
     case S_ABS_I: I(abs(x));
-    case S_NEGATE_I: I(negate(x, int(first), type));
+    case S_NEGATE_I: I(negate(x, ivec4(int(first)), type));
     case S_NOT: return ~a;
     case S_CLZ: I(31 - findMSB(a));
     case S_LOGICAL_NOT: return a ^ 1u;
     case S_ADD_I: return a + b;
     case S_SUB_I: return a - b;
     case S_MUL_I: return a * b;
-    case S_MUL_SHIFT: I(multiply_shift(x, y, first));
+    case S_MUL_SHIFT: I(multiply_shift(x, y, ivec4(int(first))));
     case S_MAX_I: I(max(x, y));
     case S_MIN_I: I(min(x, y));
     case S_DIVIDE: I(divide(x, y));

@@ -39,10 +39,10 @@ layout(push_constant, scalar) uniform Push {
     uint64_t weight;
     uint64_t bias;
     Shape shape;
+    uint64_t input_zp; // INT8, read where the operand is of that type
+    uint64_t weight_zp;
     uint count; // elements of the output
     uint bias_step; // 0: one bias for all, 1: one a channel
-    int input_zp;
-    int weight_zp;
 } p;
 
 #if defined(WIDE)
@@ -66,9 +66,14 @@ Acc load_weight(uint at) {
 #endif
 }
 
+#if IN == I8 || IN == I16
+int input_zp = 0;
+int weight_zp = 0;
+#endif
+
 Sum multiply_add(Acc x, Acc w, Sum sum) {
 #if IN == I8 || IN == I16
-    return sum + (x - p.input_zp) * (w - p.weight_zp);
+    return sum + (x - input_zp) * (w - weight_zp);
 #else
     return fma(x, w, sum);
 #endif
@@ -118,6 +123,14 @@ Sum convolve(uint index) {
 }
 
 void main() {
+#if IN == I8
+    input_zp = int(PtrI8(p.input_zp).v);
+#if !defined(NIBBLES)
+    weight_zp = int(PtrI8(p.weight_zp).v);
+#endif
+#elif IN == I16
+    weight_zp = int(PtrI8(p.weight_zp).v);
+#endif
     uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
     if (serial * A_WORD >= p.count) return;
     uint first = uint(serial) * A_WORD;

@@ -30,10 +30,14 @@ layout(push_constant, scalar) uniform Push {
     uint64_t dst;
     uint64_t src;
     Dims dims;
+#if defined(PAD)
+    uint64_t value; // an element
+#endif
     uint count; // elements of the output
     uint base; // element of the source at coordinate zero
-    uint value; // of padding
 } p;
+
+uint padding = 0;
 
 uint fetch(Dim dims[RANK], uint index) {
     uint offset = p.base;
@@ -51,7 +55,7 @@ uint fetch(Dim dims[RANK], uint index) {
         offset += coordinate * uint(dim.stride);
     }
 #if defined(PAD)
-    if (!inside) return p.value;
+    if (!inside) return padding;
 #endif
     return load_bits(p.src, offset);
 }
@@ -60,6 +64,9 @@ void main() {
     // Before any branch: there drivers for CPUs load once what is the same for all lanes.
     Dim dims[RANK];
     [[unroll]] for (uint d = 0; d < RANK; d++) dims[d] = p.dims.at[d];
+#if defined(PAD)
+    padding = load_bits(p.value, 0);
+#endif
     uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
     if (serial * A_WORD >= p.count) return;
     uint first = uint(serial) * A_WORD;

@@ -14,9 +14,9 @@ layout(push_constant, scalar) uniform Push {
     uint64_t src;
     uint64_t multiplier; // INT16
     uint64_t shift; // INT8
+    uint64_t output_zp; // of the output's type, read where that is INT8
     uint count; // elements of the output
     uint channels; // 1 where one multiplier serves all
-    int output_zp;
 } p;
 
 #if OUT == I8
@@ -27,16 +27,21 @@ const uint TYPE = T_I16;
 const uint TYPE = T_I32;
 #endif
 
+int output_zp = 0;
+
 uint rescale(uint index) {
     uint channel = index % p.channels;
     int multiplier = int(PtrI16(p.multiplier + uint64_t(channel) * 2).v);
     int shift = int(PtrI8(p.shift + channel).v) & 63;
     int64_t rounded = load_i48(p.src, index) * multiplier + (int64_t(1) << max(shift - 1, 0));
-    int64_t scaled = int64_t(int(rounded >> shift)) + p.output_zp;
+    int64_t scaled = int64_t(int(rounded >> shift)) + output_zp;
     return out_bits(int(clamp(scaled, int64_t(low_bound(TYPE).x), int64_t(high_bound(TYPE).x))));
 }
 
 void main() {
+#if OUT == I8
+    output_zp = int(PtrI8(p.output_zp).v);
+#endif
     uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
     if (serial * OUT_A_WORD >= p.count) return;
     uint first = uint(serial) * OUT_A_WORD;

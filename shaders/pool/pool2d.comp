@@ -22,6 +22,8 @@ layout(local_size_x = 64) in;
 layout(push_constant, scalar) uniform Push {
     uint64_t dst;
     uint64_t src;
+    uint64_t input_zp; // INT8, read for IN == I8 alone
+    uint64_t output_zp;
     uint count; // elements of the output
     uint in_h;
     uint in_w;
@@ -33,8 +35,6 @@ layout(push_constant, scalar) uniform Push {
     uint stride; // y in the low half, x in the high half
     uint pad; // top, left
     uint ignore_nan;
-    int input_zp;
-    int output_zp;
 } p;
 
 #if IN == I8
@@ -65,14 +65,16 @@ Acc finish(Acc x, uint taps) { return x; }
 #else
 Acc start() { return Acc(0); }
 #if IS_INT
-Acc join(Acc a, Acc b) { return a + b - p.input_zp; }
+int input_zp = 0;
+int output_zp = 0;
+Acc join(Acc a, Acc b) { return a + b - input_zp; }
 // The mean as TOSA defines it: a multiplication by a rounded reciprocal of the count.
 Acc finish(Acc x, uint taps) {
     int k = taps > 1 ? findMSB(taps - 1) + 1 : 0;
     int64_t multiplier = int64_t(((uint64_t(1) << 30) + 1) << k) / int64_t(taps);
     int shift = 30 + k;
     int mean = int((int64_t(x) * multiplier + (int64_t(1) << (shift - 1))) >> shift);
-    return clamp(mean + p.output_zp, LEAST, MOST);
+    return clamp(mean + output_zp, LEAST, MOST);
 }
 #else
 Acc join(Acc a, Acc b) { return a + b; }
@@ -108,6 +110,10 @@ uint pool(uint index) {
 }
 
 void main() {
+#if IN == I8 && !defined(MAX)
+    input_zp = int(PtrI8(p.input_zp).v);
+    output_zp = int(PtrI8(p.output_zp).v);
+#endif
     uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
     if (serial * OUT_A_WORD >= p.count) return;
     uint first = uint(serial) * OUT_A_WORD;

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use accel_tosa::{Graph, Refusal, Rule, TensorId};
+use accel_tosa::{Graph, Node, Refusal, Rule, TensorId};
 
+use crate::flow::Flow;
 use crate::{DeviceCaps, Module, PipelineSpec};
 
 /// Something a kernel reads or writes.
@@ -17,6 +18,8 @@ pub(crate) enum Value {
     Blob(u32),
     /// A variable of the graph, by its place.
     State(u32),
+    /// A decision, by its number.
+    Decision(u32),
     /// Output slot that a tensor is copied into; only the last pass makes these.
     Slot(u32),
 }
@@ -58,6 +61,7 @@ pub(crate) struct Builder<'a> {
     pub caps: &'a DeviceCaps,
     pub(crate) steps: Vec<Step>,
     pub(crate) pipelines: Vec<PipelineSpec>,
+    pub(crate) flow: Flow,
     pub(crate) scratch_bytes: Vec<u64>,
     pub(crate) blobs: Vec<Vec<u8>>,
     /// Tensors that share another's bytes (RESHAPE, IDENTITY): tensor -> source.
@@ -77,6 +81,7 @@ impl<'a> Builder<'a> {
             caps,
             steps: Vec::new(),
             pipelines: Vec::new(),
+            flow: Flow::default(),
             scratch_bytes: Vec::new(),
             blobs: Vec::new(),
             aliases: HashMap::new(),
@@ -106,6 +111,14 @@ impl<'a> Builder<'a> {
             next
         });
         Value::Blob(index)
+    }
+
+    /// The operand `index` of a node, a number that is `known` unless the node keeps the operand to read it at run time.
+    pub fn number(&mut self, node: &Node, index: usize, known: &[u8]) -> Value {
+        match node.inputs.get(index) {
+            Some(&id) => self.tensor(id),
+            None => self.blob(known.to_vec()),
+        }
     }
 
     /// A parameter block of 32-bit words, for kernels whose parameters outgrow the push constants.

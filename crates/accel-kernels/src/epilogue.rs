@@ -52,7 +52,13 @@ impl Epilogue {
 
 /// The chain, empty so far, of an operator whose kernels have variants with an epilogue.
 pub(crate) fn start(builder: &Builder<'_>, node: &Node) -> Option<Chain> {
-    if !matches!(node.op, Op::MatMul { .. } | Op::Conv2d(_) | Op::DepthwiseConv2d(_)) {
+    let known = match node.op {
+        Op::MatMul { .. } => 2,
+        Op::Conv2d(_) | Op::DepthwiseConv2d(_) => 3,
+        _ => return None,
+    };
+    // More operands are zero points that are read at run time.
+    if node.inputs.len() > known {
         return None;
     }
     let dtype = |id| builder.graph.tensor(id).dtype;

@@ -7,7 +7,7 @@ use accel_tosa::{Refusal, TensorId};
 use crate::arena::{Lifetime, pack};
 use crate::builder::{Builder, Value};
 use crate::lower::movers::copy;
-use crate::{Dispatch, Place, Plan, REGION_ALIGNMENT, Region, Slot, State};
+use crate::{DECISION_BYTES, Dispatch, Place, Plan, REGION_ALIGNMENT, Region, Segment, Slot, State};
 
 /// Finishes a lowering.
 ///
@@ -15,13 +15,44 @@ use crate::{Dispatch, Place, Plan, REGION_ALIGNMENT, Region, Slot, State};
 /// A refusal when a copy that an output slot needs cannot be launched.
 pub(crate) fn finish(mut builder: Builder<'_>) -> Result<Plan, Refusal> {
     let outputs = bind_outputs(&mut builder)?;
+    builder.flow.end(builder.steps.len());
+    for step in &mut builder.steps {
+        step.writes.iter_mut().chain(&mut step.reads).for_each(|value| *value = builder.flow.home(*value));
+    }
     let mut layout = Layout::new(&builder, outputs);
     layout.place_intermediates(&builder);
-    let mut hazards = Hazards::default();
+    let segments: Vec<Segment> =
+        builder.flow.segments().map(|(dispatches, next)| Segment { dispatches, next }).collect();
     let mut dispatches = Vec::with_capacity(builder.steps.len());
-    for step in &builder.steps {
-        let writes: Vec<_> = step.writes.iter().map(|&v| layout.place(&builder, v)).collect();
-        let reads: Vec<_> = step.reads.iter().map(|&v| layout.place(&builder, v)).collect();
+    for segment in &segments {
+        segment_dispatches(&builder, &mut layout, segment, &mut dispatches);
+    }
+    let slots = |ids: &[TensorId]| ids.iter().map(|&id| slot(builder.graph, id)).collect();
+    Ok(Plan {
+        inputs: slots(&builder.graph.inputs),
+        outputs: slots(&builder.graph.outputs),
+        pipelines: builder.pipelines.clone(),
+        dispatches,
+        segments,
+        decisions: builder.flow.decisions(),
+        constants: layout.constants,
+        state: layout.state,
+        arena_bytes: layout.arena_bytes,
+    })
+}
+
+/// Appends the dispatches of a segment.
+fn segment_dispatches(
+    builder: &Builder<'_>,
+    layout: &mut Layout,
+    segment: &Segment,
+    dispatches: &mut Vec<Dispatch>,
+) {
+    // Whoever runs a segment orders it against the one before.
+    let mut hazards = Hazards::default();
+    for step in &builder.steps[segment.dispatches.start as usize..segment.dispatches.end as usize] {
+        let writes: Vec<_> = step.writes.iter().map(|&v| layout.place(builder, v)).collect();
+        let reads: Vec<_> = step.reads.iter().map(|&v| layout.place(builder, v)).collect();
         let barrier = hazards.step(&writes, &reads);
         dispatches.push(Dispatch {
             pipeline: step.pipeline,
@@ -32,16 +63,6 @@ pub(crate) fn finish(mut builder: Builder<'_>) -> Result<Plan, Refusal> {
             label: step.label.clone(),
         });
     }
-    let slots = |ids: &[TensorId]| ids.iter().map(|&id| slot(builder.graph, id)).collect();
-    Ok(Plan {
-        inputs: slots(&builder.graph.inputs),
-        outputs: slots(&builder.graph.outputs),
-        pipelines: builder.pipelines.clone(),
-        dispatches,
-        constants: layout.constants,
-        state: layout.state,
-        arena_bytes: layout.arena_bytes,
-    })
 }
 
 fn slot(graph: &accel_tosa::Graph, id: TensorId) -> Slot {
@@ -119,7 +140,7 @@ impl Layout {
     fn is_intermediate(&self, builder: &Builder<'_>, value: Value) -> bool {
         match value {
             Value::Scratch(_) => true,
-            Value::Blob(_) | Value::Slot(_) | Value::State(_) => false,
+            Value::Blob(_) | Value::Slot(_) | Value::State(_) | Value::Decision(_) => false,
             Value::Tensor(id) => {
                 builder.graph.constant(id).is_none()
                     && !self.inputs.contains_key(&id)
@@ -146,6 +167,9 @@ impl Layout {
                 lifetimes[at].last = number;
             }
         }
+        for life in &mut lifetimes {
+            life.last = builder.flow.last_use(life.first, life.last);
+        }
         let (offsets, size) = pack(&lifetimes);
         self.arena_bytes = size;
         for ((value, life), offset) in values.into_iter().zip(lifetimes).zip(offsets) {
@@ -162,6 +186,9 @@ impl Layout {
         if let Value::State(variable) = value {
             return (Place { region: Region::State, offset: self.variables[variable as usize] }, bytes);
         }
+        if let Value::Decision(number) = value {
+            return (Place { region: Region::Decisions, offset: u64::from(number) * DECISION_BYTES }, bytes);
+        }
         let region = match value {
             Value::Slot(slot) => Some(Region::Output(slot)),
             Value::Tensor(id) => self
@@ -169,7 +196,7 @@ impl Layout {
                 .get(&id)
                 .map(|&slot| Region::Input(slot))
                 .or_else(|| self.outputs.get(&id).map(|&slot| Region::Output(slot))),
-            Value::Scratch(_) | Value::Blob(_) | Value::State(_) => None,
+            Value::Scratch(_) | Value::Blob(_) | Value::State(_) | Value::Decision(_) => None,
         };
         if let Some(region) = region {
             return (Place { region, offset: 0 }, bytes);
@@ -179,7 +206,7 @@ impl Layout {
             let data = match value {
                 Value::Blob(index) => builder.blobs[index as usize].as_slice(),
                 Value::Tensor(id) => builder.graph.constant(id).unwrap_or_default(),
-                Value::Scratch(_) | Value::Slot(_) | Value::State(_) => &[],
+                Value::Scratch(_) | Value::Slot(_) | Value::State(_) | Value::Decision(_) => &[],
             };
             let offset = constants.len().next_multiple_of(REGION_ALIGNMENT as usize);
             constants.resize(offset, 0);
@@ -199,6 +226,8 @@ pub(crate) fn bytes_of(builder: &Builder<'_>, value: Value) -> u64 {
         Value::State(variable) => {
             builder.graph.tensor(builder.graph.variables[variable as usize].tensor).bytes()
         }
+        // One BOOL.
+        Value::Decision(_) => 1,
         Value::Slot(slot) => builder.graph.tensor(builder.graph.outputs[slot as usize]).bytes(),
     }
 }

@@ -15,24 +15,26 @@ pub(crate) enum Work {
     Operator,
     /// Pointwise operators.
     Chain(Chain),
-    /// The operator at this index and the pointwise ones that run in its store.
+    /// The operator at this place in the list, and the pointwise ones that run in its store.
     Product(usize, Chain),
 }
 
-/// Groups the operators at `nodes` (indices into the graph's). The result is in an order in which all operands are
+/// Groups the operators of a block, whose outputs these are. The result is in an order in which all operands are
 /// computed before use; each group stands at the index of its last operator.
 ///
 /// # Errors
 /// An unsupported-refusal for types that no pointwise kernel reads.
-pub(crate) fn group(builder: &mut Builder<'_>, nodes: &[usize]) -> Result<Vec<(usize, Work)>, Refusal> {
-    let graph = builder.graph;
-    let uses = uses(builder, nodes);
-    let single = |id: TensorId| uses.get(&id) == Some(&1) && !graph.outputs.contains(&id);
+pub(crate) fn group(
+    builder: &mut Builder<'_>,
+    nodes: &[&Node],
+    outputs: &[TensorId],
+) -> Result<Vec<(usize, Work)>, Refusal> {
+    let uses = uses(builder, nodes, outputs);
+    let single = |id: TensorId| uses.get(&id) == Some(&1) && !outputs.contains(&id);
     let mut works: Vec<(usize, Work)> = Vec::new();
     // Chains by the tensor that they compute, where it has no other use than the next operator.
     let mut open: HashMap<TensorId, usize> = HashMap::new();
-    for &index in nodes {
-        let node = &graph.nodes[index];
+    for (index, &node) in nodes.iter().enumerate() {
         builder.at = (node.position, node.op.name());
         if !pointwise::is_pointwise(&node.op) || int48::is_rescale(builder, node) {
             let Some(chain) = epilogue::start(builder, node) else {
@@ -83,7 +85,12 @@ fn joined(
     if matches!(node.op, Op::Rescale(RescaleAttrs { input_unsigned: true, .. })) {
         return Ok(None);
     }
-    for &input in &node.inputs {
+    // The stages of these take a chain for their first operand alone.
+    let joinable = match node.op {
+        Op::Table | Op::Rescale(_) => &node.inputs[..1],
+        _ => &node.inputs[..],
+    };
+    for &input in joinable {
         let Some(&at) = open.get(&input) else { continue };
         let (Work::Chain(chain) | Work::Product(_, chain)) = &works[at].1 else { continue };
         if !chain.is_open() || shape(input) != shape(node.outputs[0]) {
@@ -103,16 +110,15 @@ fn joined(
 }
 
 /// In how many operators each tensor's bytes are used.
-fn uses(builder: &Builder<'_>, nodes: &[usize]) -> HashMap<TensorId, u32> {
+fn uses(builder: &Builder<'_>, nodes: &[&Node], outputs: &[TensorId]) -> HashMap<TensorId, u32> {
     let mut uses = HashMap::new();
-    for &index in nodes {
-        let inputs = &builder.graph.nodes[index].inputs;
-        let roots: HashSet<TensorId> = inputs.iter().map(|&id| builder.root(id)).collect();
+    for node in nodes {
+        let roots: HashSet<TensorId> = node.inputs.iter().map(|&id| builder.root(id)).collect();
         for root in roots {
             *uses.entry(root).or_insert(0) += 1;
         }
     }
-    for &output in &builder.graph.outputs {
+    for &output in outputs {
         *uses.entry(builder.root(output)).or_insert(0) += 1;
     }
     uses

@@ -11,6 +11,7 @@ mod caps;
 mod chain;
 mod epilogue;
 mod finish;
+mod flow;
 mod fold;
 mod fuse;
 mod lower;
@@ -24,5 +25,5 @@ pub use lower::lower;
 pub use module::{MODULES, Module, manifest, module};
 pub use operators::{OperatorSupport, operators, operators_json, operators_markdown};
 pub use plan::{
-    BINDING_ALIGNMENT, Dispatch, PipelineSpec, Place, Plan, REGION_ALIGNMENT, Region, Slot, State,
+    BINDING_ALIGNMENT, DECISION_BYTES, Dispatch, Next, PipelineSpec, Place, Plan, REGION_ALIGNMENT, Region, Segment, Slot, State,
 };

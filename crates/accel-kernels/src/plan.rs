@@ -1,5 +1,7 @@
 //! A plan: everything that the executor needs to run a graph, and nothing of TOSA.
 
+use std::ops::Range;
+
 use crate::Module;
 
 /// Region of memory that an operand lies in.
@@ -11,6 +13,8 @@ pub enum Region {
     Output(u32),
     /// The program's arena of intermediates.
     Arena,
+    /// What the host decides by: [`DECISION_BYTES`] for each decision, of which the first is a BOOL.
+    Decisions,
     /// The program's variables, which keep their bytes from one submission to the next.
     State,
     /// The program's constants: weights, tables, parameter blocks (read only).
@@ -54,6 +58,40 @@ pub struct Dispatch {
     pub label: String,
 }
 
+/// Dispatches that run in a row, and what comes after them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Range of [`Plan::dispatches`]; may be empty. The first of them needs no barrier of its own.
+    pub dispatches: Range<u32>,
+    /// What follows.
+    pub next: Next,
+}
+
+impl Segment {
+    /// The only segment of a plan that decides nothing, with so many dispatches.
+    pub fn whole(dispatches: u32) -> Vec<Self> {
+        vec![Self { dispatches: 0..dispatches, next: Next::End }]
+    }
+}
+
+/// What follows a segment; segments are named by their places in [`Plan::segments`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing: the plan is done.
+    End,
+    /// This one.
+    Segment(u32),
+    /// One of two, by a BOOL that the device has left in [`Region::Decisions`].
+    Decide {
+        /// Number of the decision.
+        decision: u32,
+        /// Follows where it is true.
+        on_true: u32,
+        /// Follows where it is false.
+        on_false: u32,
+    },
+}
+
 /// A bound slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
@@ -76,7 +114,7 @@ pub struct State {
     pub initial: Vec<(u64, Vec<u8>)>,
 }
 
-/// What to run for one program. One plan is one submission.
+/// What to run for one program. A plan is one submission, and one more for each decision that the host takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Input slots in order.
@@ -87,6 +125,10 @@ pub struct Plan {
     pub pipelines: Vec<PipelineSpec>,
     /// Dispatches in order.
     pub dispatches: Vec<Dispatch>,
+    /// Segments; the first is where the plan begins. Every way through them comes to an end or a decision.
+    pub segments: Vec<Segment>,
+    /// Number of decisions.
+    pub decisions: u32,
     /// Contents of [`Region::Constants`].
     pub constants: Vec<u8>,
     /// [`Region::State`].
@@ -97,6 +139,9 @@ pub struct Plan {
 
 /// Alignment in bytes of what the executor binds for every region: base address of arena and constants.
 pub const REGION_ALIGNMENT: u64 = 256;
+
+/// Bytes of a decision.
+pub const DECISION_BYTES: u64 = 16;
 
 /// Alignment in bytes of a bound input or output's address; kernels rely on no more.
 pub const BINDING_ALIGNMENT: u64 = 4;

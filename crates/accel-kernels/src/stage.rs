@@ -54,6 +54,17 @@ impl Element {
         }
     }
 
+    /// Least and greatest value of an integer element, as far as INT32 has them.
+    pub fn bounds(self) -> (i32, i32) {
+        match self {
+            Self::I8 => (i8::MIN.into(), i8::MAX.into()),
+            Self::U8 => (0, u8::MAX.into()),
+            Self::I16 => (i16::MIN.into(), i16::MAX.into()),
+            Self::U16 => (0, u16::MAX.into()),
+            _ => (i32::MIN, i32::MAX),
+        }
+    }
+
     /// Whether the register holds FP32 bits.
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F16 | Self::Bf16 | Self::E4M3 | Self::E5M2)
@@ -117,6 +128,8 @@ pub(crate) enum Code {
     RescaleDouble = 62,
     Table8 = 63,
     Table16 = 64,
+    MulShiftBy = 65,
+    NegateBy = 66,
     IntToFloat = 70,
     FloatToInt = 71,
     Wrap = 72,

@@ -204,11 +204,6 @@ impl<'a> Site<'a> {
         self.output_shape(&shape, "the shape of the input")
     }
 
-    /// Whether a tensor operand is computed at run time.
-    pub fn is_computed(&self, index: usize) -> bool {
-        self.input(index).constant.is_none()
-    }
-
     /// A one-element operand of rank 1, as its little-endian bits. Where it is computed at run time they are 0.
     fn element_bits(&self, index: usize) -> Result<u64> {
         let tensor = self.input(index);

@@ -1,5 +1,6 @@
 //! Walks a graph in order and asks the kernel family of each operator for its launches.
 
+mod control;
 mod conv;
 mod depthwise;
 mod fft;
@@ -10,11 +11,12 @@ mod matmul;
 pub(crate) mod movers;
 pub(crate) mod pointwise;
 mod pool;
+mod product;
 mod reduce;
 mod resize;
 mod window;
 
-use accel_tosa::{Graph, Node, Op, Refusal, Rule};
+use accel_tosa::{Block, Graph, Node, Op, Refusal, Rule, TensorId};
 
 use crate::builder::{Builder, Value};
 use crate::epilogue::Epilogue;
@@ -31,35 +33,72 @@ const MAX_OPERATORS: usize = 16_384;
 /// # Errors
 /// A refusal of kind [`Rule::Unsupported`] that names the operator when no kernel covers it.
 pub fn lower(graph: &Graph, caps: &DeviceCaps) -> Result<Plan, Refusal> {
-    if graph.nodes.len() > MAX_OPERATORS {
-        let message =
-            format!("the graph has {} operators; at most {MAX_OPERATORS} are run", graph.nodes.len());
+    let count = operators(&graph.nodes);
+    if count > MAX_OPERATORS {
+        let message = format!("the graph has {count} operators; at most {MAX_OPERATORS} are run");
         return Err(Refusal { at: None, rule: Rule::Level, message });
     }
     let mut builder = Builder::new(graph, caps);
+    lower_block(&mut builder, &graph.nodes, &graph.outputs)?;
+    finish(builder)
+}
+
+/// Number of operators, those of inner graphs included.
+fn operators(nodes: &[Node]) -> usize {
+    let inner = |block: &Block| operators(&block.nodes);
+    let count = |node: &Node| match &node.op {
+        Op::CondIf { then_graph, else_graph } => 1 + inner(then_graph) + inner(else_graph),
+        Op::WhileLoop { cond_graph, body_graph } => 1 + inner(cond_graph) + inner(body_graph),
+        _ => 1,
+    };
+    nodes.iter().map(count).sum()
+}
+
+/// Lowers the operators of a block.
+fn lower_block<'a>(
+    builder: &mut Builder<'a>,
+    nodes: &'a [Node],
+    outputs: &[TensorId],
+) -> Result<(), Refusal> {
     let mut rest = Vec::new();
-    for (index, node) in graph.nodes.iter().enumerate() {
-        if matches!(node.op, Op::Identity | Op::Reshape) {
-            builder.alias(node.outputs[0], node.inputs[0]);
-        } else if !fold(&mut builder, node) {
-            rest.push(index);
-        }
-    }
-    for (index, work) in group(&mut builder, &rest)? {
-        let node = &graph.nodes[index];
+    settle(builder, nodes, &mut rest);
+    for (index, work) in group(builder, &rest, outputs)? {
+        let node = rest[index];
         builder.at = (node.position, node.op.name());
-        match work {
-            Work::Operator => lower_node(&mut builder, node, None)?,
-            Work::Chain(chain) => chain.launch(&mut builder)?,
-            Work::Product(product, chain) => {
-                let node = &graph.nodes[product];
+        match (work, &node.op) {
+            (Work::Operator, Op::CondIf { then_graph, else_graph }) => {
+                control::cond_if(builder, node, [then_graph, else_graph])?;
+            }
+            (Work::Operator, Op::WhileLoop { cond_graph, body_graph }) => {
+                control::while_loop(builder, node, cond_graph, body_graph)?;
+            }
+            (Work::Operator, _) => lower_node(builder, node, None)?,
+            (Work::Chain(chain), _) => chain.launch(builder)?,
+            (Work::Product(product, chain), _) => {
+                let node = rest[product];
                 builder.at = (node.position, node.op.name());
-                let epilogue = chain.epilogue(&builder);
-                lower_node(&mut builder, node, epilogue.as_ref())?;
+                let epilogue = chain.epilogue(builder);
+                lower_node(builder, node, epilogue.as_ref())?;
             }
         }
     }
-    finish(builder)
+    Ok(())
+}
+
+/// Does what needs no launch, and lists the operators that are left.
+fn settle<'a>(builder: &mut Builder<'a>, nodes: &'a [Node], rest: &mut Vec<&'a Node>) {
+    for node in nodes {
+        if matches!(node.op, Op::Identity | Op::Reshape) {
+            builder.alias(node.outputs[0], node.inputs[0]);
+        } else if let Some(graph) = control::known_branch(builder, node) {
+            control::alias_all(builder, &graph.inputs, &node.inputs[1..]);
+            settle(builder, &graph.nodes, rest);
+            control::alias_all(builder, &node.outputs, &graph.outputs);
+        } else if !fold(builder, node) {
+            control::alias_unchanged(builder, node);
+            rest.push(node);
+        }
+    }
 }
 
 /// Lowers an operator; only those that [`crate::epilogue::start`] takes have an epilogue.
@@ -90,7 +129,9 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node, epilogue: Option<&Epilogue
         }
         Op::Fft2d { inverse } => fft::lower(builder, node, *inverse),
         Op::Rfft2d => fft::lower(builder, node, false),
-        Op::MatMul { .. } if int48::is_matmul(builder, node) => int48::matmul(builder, node),
+        Op::MatMul { a_zp, b_zp } if product::is_needed(builder, node) => {
+            product::lower(builder, node, [*a_zp, *b_zp])
+        }
         Op::Rescale(attrs) => int48::rescale(builder, node, attrs),
         Op::MatMul { a_zp, b_zp } => matmul::lower(builder, node, [*a_zp, *b_zp], epilogue),
         Op::Pad { padding, value } => movers::pad(builder, node, padding, *value),

@@ -35,6 +35,8 @@ enum Beyond {
     Never,
     /// A constant.
     Value(u32),
+    /// A number that is computed at run time.
+    Operand(TensorId),
     /// The coordinate wraps around.
     Wraps,
 }
@@ -76,7 +78,8 @@ pub(crate) fn pad(
         start: -(before as i32),
         ..dim
     });
-    let gather = Gather { dims: padded.collect(), base: 0, size, beyond: Beyond::Value(value as u32) };
+    let beyond = node.inputs.get(1).map_or(Beyond::Value(value as u32), |&id| Beyond::Operand(id));
+    let gather = Gather { dims: padded.collect(), base: 0, size, beyond };
     gather.launch(builder, node)
 }
 
@@ -192,6 +195,9 @@ impl Gather {
     fn widen(&mut self) -> Option<()> {
         let (inner, outer) = self.dims.split_last_mut()?;
         let even = |n: u32| n.is_multiple_of(2);
+        if matches!(self.beyond, Beyond::Operand(_)) {
+            return None;
+        }
         let runs = inner.stride == 1 && even(inner.size) && even(inner.start as u32) && even(inner.extent);
         if !runs || !even(self.base) || !outer.iter().all(|dim| even(dim.stride as u32)) {
             return None;
@@ -236,19 +242,26 @@ impl Gather {
                 [dim.size, magic, shift, dim.start as u32, dim.extent, dim.stride as u32]
             })
             .collect();
-        let (kind, value) = match self.beyond {
-            Beyond::Never => ("plain", 0),
-            Beyond::Value(value) => ("pad", value),
-            Beyond::Wraps => ("tile", 0),
-        };
         let count = self.count();
-        let dims = builder.words(&words);
+        let mut reads = vec![builder.tensor(node.inputs[0]), builder.words(&words)];
+        let kind = match self.beyond {
+            Beyond::Never => "plain",
+            Beyond::Wraps => "tile",
+            Beyond::Value(value) => {
+                reads.push(builder.words(&[value]));
+                "pad"
+            }
+            Beyond::Operand(id) => {
+                reads.push(builder.tensor(id));
+                "pad"
+            }
+        };
         builder.launch(&Launch {
             module: &format!("move.{kind}{}", self.size),
             constants: &[(0, self.dims.len() as u32)],
             writes: &[builder.tensor(node.outputs[0])],
-            reads: &[builder.tensor(node.inputs[0]), dims],
-            params: &[count as u32, self.base, value],
+            reads: &reads,
+            params: &[count as u32, self.base],
             groups: word_groups(count, self.size),
             detail: &format!("rank {}", self.dims.len()),
         })

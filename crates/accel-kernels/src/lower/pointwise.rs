@@ -1,7 +1,8 @@
 //! Element-wise operators: appended to a chain, which one kernel runs.
 
 use accel_tosa::{
-    BinaryOp, CompareOp, DType, LogicalOp, NanMode, Node, Op, Refusal, RescaleAttrs, Rounding, UnaryOp,
+    BinaryOp, CompareOp, DType, LogicalOp, NanMode, Node, Op, Refusal, RescaleAttrs, Rounding, TensorId,
+    UnaryOp,
 };
 use half::{bf16, f16};
 
@@ -61,6 +62,7 @@ pub(crate) fn append(builder: &Builder<'_>, chain: &mut Chain, node: &Node) -> R
         }
         Op::Unary(op) => unary(chain, unary_code(*op, float), &[], input),
         Op::Binary(op) => nary(builder, chain, node, binary_code(*op, float), &[], input)?,
+        Op::Mul { .. } if node.inputs.len() == 3 => nary(builder, chain, node, Code::MulShiftBy, &[], input)?,
         Op::Mul { shift: 0 } => nary(builder, chain, node, pick(Code::MulF, Code::MulI), &[], input)?,
         Op::Mul { shift } => nary(builder, chain, node, Code::MulShift, &[*shift], input)?,
         Op::Logical(op) => {
@@ -80,6 +82,9 @@ pub(crate) fn append(builder: &Builder<'_>, chain: &mut Chain, node: &Node) -> R
             nary(builder, chain, node, code, &[], input)?;
         }
         Op::Negate { .. } if float => unary(chain, Code::NegateF, &[], input),
+        Op::Negate { .. } if node.inputs.len() == 3 => {
+            nary(builder, chain, node, Code::NegateBy, &[], input)?
+        }
         Op::Negate { input_zp, output_zp } => {
             unary(chain, Code::NegateI, &[(input_zp + output_zp) as u32], input);
         }
@@ -130,8 +135,26 @@ fn rescale(
     let multiplier = element(builder, builder.graph.tensor(node.inputs[1]).dtype)?;
     let multiplier = chain.source(node.inputs[1], multiplier);
     let shift = chain.source(node.inputs[2], Element::I8);
-    let zero_points = [attrs.input_zp as u32, attrs.output_zp as u32];
-    chain.stage(code, &[Source::Chain, multiplier, shift], &zero_points, clip);
+    let operands = [Source::Chain, multiplier, shift];
+    if let &[input, _, _, input_zp, output_zp] = node.inputs.as_slice() {
+        // Zero points that are read at run time, of at most 16 bits where they are not 0.
+        let mut zero_point = |id: TensorId, of: TensorId, unsigned: bool| {
+            let element = element(builder, builder.graph.tensor(of).dtype)?;
+            Ok(chain.source(id, if unsigned { element.unsigned() } else { element }))
+        };
+        let input_zp = zero_point(input_zp, input, attrs.input_unsigned)?;
+        let output_zp = zero_point(output_zp, node.outputs[0], attrs.output_unsigned)?;
+        chain.stage(Code::SubI, &[Source::Chain, input_zp], &[], Element::I32);
+        chain.stage(code, &operands, &[0, 0], Element::I32);
+        // The sum cannot overflow after this, and is clipped to the same.
+        chain.stage(Code::ClampI, &[Source::Chain], &[-(1 << 30) as u32, 1 << 30], Element::I32);
+        chain.stage(Code::AddI, &[Source::Chain, output_zp], &[], Element::I32);
+        let (low, high) = clip.bounds();
+        chain.stage(Code::ClampI, &[Source::Chain], &[low as u32, high as u32], clip);
+    } else {
+        let zero_points = [attrs.input_zp as u32, attrs.output_zp as u32];
+        chain.stage(code, &operands, &zero_points, clip);
+    }
     if attrs.output_unsigned {
         chain.close();
     }

@@ -46,13 +46,15 @@ pub(crate) fn lower(
         Kind::Max(nan_mode) => ("max", nan_mode == NanMode::Ignore, [0, 0]),
         Kind::Average(zero_points) => ("avg", false, zero_points),
     };
+    let [input_zp, output_zp] =
+        [(1, input_zp), (2, output_zp)].map(|(index, known)| builder.number(node, index, &[known as u8]));
     let count = graph.tensor(output).elements();
     let [kernel_h, kernel_w] = pool.kernel;
     builder.launch(&Launch {
         module: &format!("pool2d.{name}_{suffix}"),
         constants: &[],
         writes: &[builder.tensor(output)],
-        reads: &[builder.tensor(input)],
+        reads: &[builder.tensor(input), input_zp, output_zp],
         params: &[
             count as u32,
             in_h,
@@ -65,8 +67,6 @@ pub(crate) fn lower(
             packed(pool.stride),
             packed([pool.pad[0], pool.pad[2]]),
             u32::from(ignore_nan),
-            input_zp as u32,
-            output_zp as u32,
         ],
         groups: word_groups(count, dtype.bytes().unwrap_or(4)),
         detail: &format!("{kernel_h}x{kernel_w} on {out_h}x{out_w}x{channels}"),

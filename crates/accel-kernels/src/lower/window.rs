@@ -1,5 +1,5 @@
-//! Convolutions in general form: CONV3D, TRANSPOSE_CONV2D, and CONV2D and DEPTHWISE_CONV2D of INT4 weights or INT16
-//! inputs.
+//! Convolutions in general form: CONV3D, TRANSPOSE_CONV2D, and CONV2D and DEPTHWISE_CONV2D of INT4 weights, INT16
+//! inputs or run-time zero points.
 
 use accel_tosa::{Conv3dAttrs, ConvAttrs, DType, Node, Refusal, TransposeConvAttrs};
 
@@ -13,6 +13,9 @@ type Axis = (u32, u32, i32);
 /// An axis of extent 1.
 const FLAT: Axis = (1, 1, 0);
 
+/// Where the zero points of input and weight are among the operands, if they are there.
+const ZERO_POINTS: [usize; 2] = [3, 4];
+
 /// How the weight lies in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weight {
@@ -22,10 +25,10 @@ enum Weight {
     Depthwise,
 }
 
-/// Whether the types are those that only this family takes.
+/// Whether only this family takes the operator's types, or its zero points.
 pub(crate) fn is_needed(builder: &Builder<'_>, node: &Node) -> bool {
     let dtype = |operand: usize| builder.graph.tensor(node.inputs[operand]).dtype;
-    dtype(0) == DType::Int16 || dtype(1) == DType::Int4
+    dtype(0) == DType::Int16 || dtype(1) == DType::Int4 || node.inputs.len() > ZERO_POINTS[0]
 }
 
 pub(crate) fn conv2d(builder: &mut Builder<'_>, node: &Node, attrs: &ConvAttrs) -> Result<(), Refusal> {
@@ -93,6 +96,8 @@ fn launch(
     words.extend(strides);
     words.push(u32::from(transposed));
     let geometry = builder.words(&words);
+    let [input_zp, weight_zp] =
+        [0, 1].map(|index| builder.number(node, ZERO_POINTS[index], &[zero_points[index] as u8]));
     let count = graph.tensor(output).elements();
     let a_word =
         4_u64.checked_div(graph.tensor(output).dtype.bytes().unwrap_or(4) as u64).unwrap_or(1).max(1);
@@ -100,13 +105,15 @@ fn launch(
         module: &format!("window.{suffix}"),
         constants: &[],
         writes: &[builder.tensor(output)],
-        reads: &[builder.tensor(input), builder.tensor(weight), builder.tensor(bias), geometry],
-        params: &[
-            count as u32,
-            u32::from(graph.tensor(bias).elements() > 1),
-            zero_points[0] as u32,
-            zero_points[1] as u32,
+        reads: &[
+            builder.tensor(input),
+            builder.tensor(weight),
+            builder.tensor(bias),
+            geometry,
+            input_zp,
+            weight_zp,
         ],
+        params: &[count as u32, u32::from(graph.tensor(bias).elements() > 1)],
         groups: count.div_ceil(a_word).div_ceil(LANES),
         detail: &format!("{kernel:?} on {out_size:?} of {in_c} to {out_c} channels"),
     })

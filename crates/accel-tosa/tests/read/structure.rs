@@ -346,14 +346,16 @@ fn tensors_and_shapes_are_not_mixed_up() {
 
 #[test]
 fn numbers_that_are_computed_stay_operands() {
-    let mul = |dtype, shape| One {
-        name: "MUL",
-        inputs: &[("x", dtype, &[2]), ("s", DType::Int8, shape)],
-        operands: &["x", "x", "s"],
-        output: (dtype, &[2]),
-        ..One::default()
-    }
-    .build();
+    let mul = |dtype, shape| {
+        One {
+            name: "MUL",
+            inputs: &[("x", dtype, &[2]), ("s", DType::Int8, shape)],
+            operands: &["x", "x", "s"],
+            output: (dtype, &[2]),
+            ..One::default()
+        }
+        .build()
+    };
     let operands = |w: Writer| read(w.finish()).unwrap().nodes[0].inputs.len();
     assert_eq!(operands(mul(DType::Int32, &[1])), 3);
     // Its shift can only be 0.
