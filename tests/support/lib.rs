@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub use compare::compare;
 pub use daemon::{Daemon, program_path};
 pub use npy::{Element, Tensor};
-pub use run::run;
+pub use run::{run, run_steps};
 
 /// Any failure of a test's surroundings, as a sentence.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -8,11 +8,24 @@ use crate::{Element, Result, Tensor};
 /// Loads an artifact, runs it once, gives its outputs and releases everything.
 ///
 /// # Errors
-/// The device's refusal or failure. After a failure what was made stays on the device until the client is dropped.
+/// As for [`run_steps`].
 pub fn run<T: Transport>(client: &Client<T>, artifact: &[u8], inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    Ok(run_steps(client, artifact, &[inputs.to_vec()])?.remove(0))
+}
+
+/// Loads an artifact, runs it once for each step's inputs, gives each step's outputs and releases everything. What
+/// variables hold goes from step to step.
+///
+/// # Errors
+/// The device's refusal or failure. After a failure what was made stays on the device until the client is dropped.
+pub fn run_steps<T: Transport>(
+    client: &Client<T>,
+    artifact: &[u8],
+    steps: &[Vec<Tensor>],
+) -> Result<Vec<Vec<Tensor>>> {
     let context = client.create_context()?;
     let program = client.load_tosa(context, artifact, |_| ())?;
-    let outputs = bind_and_run(client, context, program, inputs)?;
+    let outputs = bind_and_run(client, context, program, steps)?;
     client.unload_program(program)?;
     client.destroy_context(context)?;
     Ok(outputs)
@@ -22,29 +35,31 @@ fn bind_and_run<T: Transport>(
     client: &Client<T>,
     context: Context,
     program: Program,
-    inputs: &[Tensor],
-) -> Result<Vec<Tensor>> {
+    steps: &[Vec<Tensor>],
+) -> Result<Vec<Vec<Tensor>>> {
     let slots = client.slots(program)?;
-    let mut inputs = inputs.iter();
     let mut bindings = Vec::new();
     for (number, slot) in (0..).zip(&slots) {
         let usage = if slot.output { Usage::PROGRAM_OUTPUT } else { Usage::PROGRAM_INPUT };
         let usage = usage | Usage::TRANSFER_SOURCE | Usage::TRANSFER_DESTINATION;
         let buffer = client.allocate_buffer(context, slot.bytes, client.transfer_domain(), usage)?;
-        if !slot.output {
-            let input = inputs.next().ok_or_else(|| format!("the test has no input for {}", slot.name))?;
-            client.write_buffer(buffer, 0, &input.bytes)?;
-        }
         let access = if slot.output { Access::Write } else { Access::Read };
         bindings.push(SlotBinding { slot: number, buffer, offset: 0, bytes: slot.bytes, access });
     }
-    if inputs.next().is_some() {
-        return Err("the test has more inputs than the program".into());
-    }
     let queue = client.create_queue(context)?;
-    client.execute(queue, program, &bindings)?;
-    let outputs = slots.iter().zip(&bindings).filter(|(slot, _)| slot.output);
-    let outputs = outputs.map(|(slot, binding)| read(client, slot, binding)).collect();
+    let bound = |output| slots.iter().zip(&bindings).filter(move |(slot, _)| slot.output == output);
+    let step = |inputs: &Vec<Tensor>| {
+        if inputs.len() != bound(false).count() {
+            let text = format!("{} inputs for a program with {}", inputs.len(), bound(false).count());
+            return Err(text.into());
+        }
+        for ((_, binding), input) in bound(false).zip(inputs) {
+            client.write_buffer(binding.buffer, 0, &input.bytes)?;
+        }
+        client.execute(queue, program, &bindings)?;
+        bound(true).map(|(slot, binding)| read(client, slot, binding)).collect()
+    };
+    let outputs = steps.iter().map(step).collect();
     client.destroy_queue(queue)?;
     for binding in bindings {
         client.free_buffer(binding.buffer)?;
