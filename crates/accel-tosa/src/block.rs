@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use crate::flat::List;
 use crate::operators::{self, OperatorInfo};
 use crate::schema::{TosaBasicBlock, TosaOperator, TosaRegion, TosaShape, TosaTensor};
-use crate::site::{Result, ShapeValue, Site, Value, Values, show, within_level};
+use crate::site::{Result, ShapeValue, Site, UNKNOWN, Value, Values, known, show, within_level};
 use crate::types::need;
 use crate::{
     Constant, DType, Node, Op, Profile, Refusal, Rule, Tensor, TensorId, Variable, Version, level, ops,
@@ -156,13 +156,8 @@ impl<'a> Reader<'a> {
         }
         let shape = tensor.shape().unwrap_or_default().iter().map(|dim| match dim {
             1.. => Ok(dim as u32),
-            -1 => Err(Refusal::of_file(
-                Rule::Unsupported,
-                format!(
-                    "the tensor {name:?} has an unknown dimension (-1); every shape must be known when the graph is \
-                     loaded."
-                ),
-            )),
+            // Refused by who meets it, after the rules that an operator breaks besides.
+            -1 => Ok(UNKNOWN),
             _ => Err(Refusal::of_file(
                 Rule::ErrorIf,
                 format!("the tensor {name:?} has a dimension of {dim}; each must be at least 1."),

@@ -66,6 +66,20 @@ macro_rules! require {
 }
 pub(crate) use require;
 
+/// What stands for a dimension that the file leaves open; no dimension that it gives is 0.
+pub(crate) const UNKNOWN: u32 = 0;
+
+/// Whether the file gives all dimensions of a tensor; the message names the tensor.
+pub(crate) fn known(tensor: &Tensor) -> std::result::Result<(), String> {
+    match tensor.shape.contains(&UNKNOWN) {
+        false => Ok(()),
+        true => Err(format!(
+            "the tensor {:?} has an unknown dimension (-1); every shape must be known when the graph is loaded.",
+            tensor.name
+        )),
+    }
+}
+
 /// A shape for messages.
 pub(crate) fn show(shape: &[u32]) -> String {
     if shape.is_empty() {
@@ -183,9 +197,15 @@ impl<'a> Site<'a> {
         Ok(())
     }
 
+    /// A tensor whose dimensions are about to be looked at.
+    pub fn known(&self, tensor: &Tensor) -> Result<()> {
+        known(tensor).map_err(|message| self.refuse(Rule::Unsupported, message))
+    }
+
     /// Whether the result has exactly this shape; `rule` says in words where the shape comes from.
     pub fn output_shape(&self, wanted: &[u64], rule: &str) -> Result<()> {
         let output = self.output();
+        self.known(output)?;
         let same = output.shape.len() == wanted.len()
             && output.shape.iter().zip(wanted).all(|(&found, &wanted)| u64::from(found) == wanted);
         require!(
@@ -332,7 +352,10 @@ impl<'a> Site<'a> {
                 let message = format!("{name} is the shape {shape:?} where a tensor is needed.");
                 return Err(self.refuse(Rule::ErrorIf, message));
             }
-            (_, Value::Tensor(id)) => self.tensors.push(id),
+            (_, Value::Tensor(id)) => {
+                self.known(self.values.tensor(id))?;
+                self.tensors.push(id);
+            }
         }
         Ok(())
     }

@@ -75,6 +75,7 @@ fn window<const N: usize, const P: usize>(
     let pad: [u32; P] = at_least(site, "padding", site.ints("padding", attribute.pad())?, 0, KERNEL)?;
     let stride = at_least(site, "stride", site.ints("stride", attribute.stride())?, 1, STRIDE)?;
     let dilation = at_least(site, "dilation", site.ints("dilation", attribute.dilation())?, 1, KERNEL)?;
+    site.known(output)?;
     for (axis, name) in axes::<N>() {
         let (kernel, dilation) = (i64::from(kernel[axis]), i64::from(dilation[axis]));
         site.limit(&format!("its dilated kernel {name}"), kernel * dilation, KERNEL.0, KERNEL.1)?;
@@ -168,6 +169,11 @@ pub(super) fn transpose_conv2d(site: &Site<'_>) -> Result<Op> {
                 "its output padding of {side} cuts off its whole kernel {name} of {kernel}."
             );
         }
+    }
+    site.known(output)?;
+    for (axis, name) in axes::<2>() {
+        let kernel = i64::from([height, width][axis]);
+        let [before, after] = [out_pad[2 * axis], out_pad[2 * axis + 1]];
         let (input, stride) = (i64::from(input.shape[axis + 1]), i64::from(stride[axis]));
         let wanted = (input - 1) * stride + before + after + kernel;
         require!(
@@ -188,11 +194,8 @@ fn pool(site: &Site<'_>, attribute: PoolAttribute<'_>) -> Result<PoolAttrs> {
     let kernel = at_least(site, "kernel", site.ints("kernel", attribute.kernel())?, 1, KERNEL)?;
     let stride = at_least(site, "stride", site.ints("stride", attribute.stride())?, 1, STRIDE)?;
     let pad = at_least(site, "padding", site.ints("padding", attribute.pad())?, 0, KERNEL)?;
-    equal(site, "batch size", ("input", input.shape[0]), ("output", output.shape[0]))?;
-    equal(site, "number of channels", ("input", input.shape[3]), ("output", output.shape[3]))?;
     for (axis, name) in [(0, "height"), (1, "width")] {
-        let sides = [pad[2 * axis], pad[2 * axis + 1]];
-        for side in sides {
+        for side in [pad[2 * axis], pad[2 * axis + 1]] {
             require!(
                 site,
                 side < kernel[axis],
@@ -200,7 +203,13 @@ fn pool(site: &Site<'_>, attribute: PoolAttribute<'_>) -> Result<PoolAttrs> {
                 kernel[axis]
             );
         }
-        let ([before, after], kernel, input) = (sides, kernel[axis], input.shape[axis + 1]);
+    }
+    site.known(output)?;
+    equal(site, "batch size", ("input", input.shape[0]), ("output", output.shape[0]))?;
+    equal(site, "number of channels", ("input", input.shape[3]), ("output", output.shape[3]))?;
+    for (axis, name) in [(0, "height"), (1, "width")] {
+        let [before, after] = [pad[2 * axis], pad[2 * axis + 1]];
+        let (kernel, input) = (kernel[axis], input.shape[axis + 1]);
         let span = i64::from(input) + i64::from(before) + i64::from(after) - i64::from(kernel);
         let sum = || format!("{input} + padding {before} + {after} - kernel {kernel}");
         extent(site, name, (span, sum), stride[axis].into(), output.shape[axis + 1])?;

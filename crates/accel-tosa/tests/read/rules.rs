@@ -211,6 +211,18 @@ fn transpose_conv2d_is_checked() {
     level("stride is 8193", &conv([-1, 2, 0, -1], [8193, 1]));
 }
 
+/// As the official tests have it where a broken rule leaves no output to be computed.
+#[test]
+fn rules_come_before_an_unknown_output() {
+    let mut w = transpose_conv2d();
+    let output = last(&mut w).outputs[0].clone();
+    tensor(&mut w, &output).shape = vec![1, -1, -1, 5];
+    refused(&w, Rule::Unsupported, "unknown dimension (-1)");
+    let out_pad = vec![-1, 2, 0, -3];
+    last(&mut w).attribute = Attribute::TransposeConv { out_pad, stride: vec![2, 1], acc_type: Int32 };
+    refused(&w, Rule::ErrorIf, "output padding of -3 cuts off its whole kernel width");
+}
+
 fn fft2d() -> Writer {
     let mut w = Writer::new();
     for name in ["re", "im"] {
