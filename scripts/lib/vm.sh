@@ -136,7 +136,8 @@ make_initrd() {
         ln -s "$ROOT/tests/data/models/$model" "$VM/models/$model"
         files+=("models/$model=$ROOT/tests/data/models/$model")
     done
-    # One that keeps the device busy for a while, to be interrupted.
+    # One that keeps the device busy for a while, to be interrupted, and whose input is long.
+    ln -s "$ROOT/tests/data/models/et_mbv2_int8" "$VM/models/large"
     files+=("models/large=$ROOT/tests/data/models/et_mbv2_int8")
     INITRD=$VM/initrd.gz
     python3 "$ROOT/scripts/cpio.py" "$INITRD" "init=$ROOT/scripts/guest/init" "bin/device=$ROOT/scripts/guest/device" \
@@ -170,7 +171,7 @@ build_module() {
     ensure_headers "$series"
     rm -rf "$folder" && mkdir -p "$folder"
     cp "$sources"/*.[ch] "$sources/Kbuild" "$folder"
-    # Without types for BPF, which need further tools.
-    make -s -C "$HEADERS" M="$folder" CONFIG_DEBUG_INFO_BTF_MODULES= modules >"$folder/log" 2>&1 || { cat "$folder/log" >&2; fail "the kernel module does not build for $RELEASE."; }
+    # No warning passes (Kbuild asks for many). Without types for BPF, which need further tools.
+    make -s -C "$HEADERS" M="$folder" KCFLAGS=-Werror CONFIG_DEBUG_INFO_BTF_MODULES= modules >"$folder/log" 2>&1 || { cat "$folder/log" >&2; fail "the kernel module does not build for $RELEASE."; }
     MODULE=$folder/virtio_accel.ko
 }

@@ -16,6 +16,7 @@ struct vaccel_file *vaccel_file_open(struct vaccel_device *dev)
 	kref_get(&dev->ref);
 	file->dev = dev;
 	xa_init_flags(&file->requests, XA_FLAGS_ALLOC1);
+	xa_init_flags(&file->buffers, XA_FLAGS_ALLOC1);
 	spin_lock_init(&file->lock);
 	file->objects = RB_ROOT;
 	INIT_LIST_HEAD(&file->done);
@@ -70,6 +71,7 @@ void vaccel_file_close(struct vaccel_file *file)
 	xa_for_each(&file->requests, cookie, req)
 		take(req);
 	xa_destroy(&file->requests);
+	vaccel_buffers_end(file);
 	mutex_lock(&dev->files_lock);
 	list_del(&file->link);
 	mutex_unlock(&dev->files_lock);
@@ -112,6 +114,27 @@ static int charge(struct vaccel_file *file, u64 bytes)
 	return ret;
 }
 
+/* Adds the parts of buffers that continue the frames. */
+static int add_tails(struct vaccel_request *req, const struct vaccel_submit *args)
+{
+	struct vaccel_tail *tail;
+	u32 pieces = req->request->pieces + req->response->pieces;
+
+	tail = vaccel_tail_new(req->file, &args->request_tail);
+	if (IS_ERR(tail))
+		return PTR_ERR(tail);
+	req->request_tail = tail;
+	if (tail)
+		pieces += tail->pieces;
+	tail = vaccel_tail_new(req->file, &args->response_tail);
+	if (IS_ERR(tail))
+		return PTR_ERR(tail);
+	req->response_tail = tail;
+	if (tail)
+		pieces += tail->pieces;
+	return pieces > req->file->dev->max_pieces ? -EMSGSIZE : 0;
+}
+
 /* A request with the frame of the program, charged to the file. */
 static struct vaccel_request *read_request(struct vaccel_file *file,
 					   const struct vaccel_submit *args, bool may_sleep)
@@ -129,9 +152,12 @@ static struct vaccel_request *read_request(struct vaccel_file *file,
 	req = vaccel_request_new(file, args->request_bytes, args->response_bytes, bytes);
 	if (!req)
 		return ERR_PTR(-ENOMEM);
-	if (vaccel_frame_from_user(req->request, u64_to_user_ptr(args->request))) {
+	ret = vaccel_frame_from_user(req->request, u64_to_user_ptr(args->request));
+	if (!ret)
+		ret = add_tails(req, args);
+	if (ret) {
 		vaccel_request_put(req);
-		return ERR_PTR(-EFAULT);
+		return ERR_PTR(ret);
 	}
 	req->id = get_unaligned_le64(vaccel_frame_at(req->request, WIRE_ID_AT));
 	return req;
@@ -151,7 +177,8 @@ static int submit(struct vaccel_file *file, void __user *arg, bool may_sleep)
 	    args.request_bytes < WIRE_HEADER || args.response_bytes < WIRE_HEADER)
 		return -EINVAL;
 	/* Two of the largest frames fit max_file_bytes. */
-	if (args.request_bytes > dev->max_request || args.response_bytes > dev->max_response)
+	if ((u64)args.request_bytes + args.request_tail.bytes > dev->max_request ||
+	    (u64)args.response_bytes + args.response_tail.bytes > dev->max_response)
 		return -EMSGSIZE;
 	req = read_request(file, &args, may_sleep);
 	if (IS_ERR(req))
@@ -256,6 +283,7 @@ static int wait(struct vaccel_file *file, void __user *arg)
 	struct vaccel_request *req;
 	struct vaccel_wait args;
 	u64 wanted;
+	u32 head;
 	int ret;
 
 	if (copy_from_user(&args, arg, sizeof(args)))
@@ -269,9 +297,10 @@ again:
 		return PTR_ERR(req) == -ERESTARTSYS ? -EINTR : PTR_ERR(req);
 
 	ret = 0;
-	if (args.response_bytes < req->used)
+	head = min(req->used, req->response->bytes);
+	if (args.response_bytes < head)
 		ret = -ENOSPC;
-	else if (vaccel_frame_to_user(req->response, u64_to_user_ptr(args.response), req->used))
+	else if (vaccel_frame_to_user(req->response, u64_to_user_ptr(args.response), head))
 		ret = -EFAULT;
 	if (!ret && !take(req)) {
 		/* Another thread was faster. */
@@ -281,7 +310,7 @@ again:
 		return -ENOENT;
 	}
 	args.cookie = req->cookie;
-	args.response_bytes = req->used;
+	args.response_bytes = ret ? head : req->used;
 	if (ret != -EFAULT && copy_to_user(arg, &args, sizeof(args)))
 		ret = -EFAULT;
 	if (!ret)
@@ -313,8 +342,9 @@ static int forget(struct vaccel_file *file, void __user *arg)
 long vaccel_file_ioctl(struct vaccel_file *file, unsigned int cmd, void __user *arg,
 		       bool may_sleep)
 {
-	/* Responses that came before the device went can still be taken. */
-	if (READ_ONCE(file->dev->dead) && cmd != VACCEL_IOC_WAIT && cmd != VACCEL_IOC_FORGET)
+	/* Responses that came before the device went can still be taken, and memory freed. */
+	if (READ_ONCE(file->dev->dead) && cmd != VACCEL_IOC_WAIT && cmd != VACCEL_IOC_FORGET &&
+	    cmd != VACCEL_IOC_BUFFER_FREE)
 		return -ENODEV;
 	switch (cmd) {
 	case VACCEL_IOC_INFO:
@@ -326,7 +356,9 @@ long vaccel_file_ioctl(struct vaccel_file *file, unsigned int cmd, void __user *
 	case VACCEL_IOC_FORGET:
 		return forget(file, arg);
 	case VACCEL_IOC_BUFFER:
-		return -EOPNOTSUPP;
+		return vaccel_buffer_make(file, arg);
+	case VACCEL_IOC_BUFFER_FREE:
+		return vaccel_buffer_free(file, arg);
 	default:
 		return -ENOTTY;
 	}

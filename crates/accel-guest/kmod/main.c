@@ -143,5 +143,5 @@ static void __exit stop(void)
 module_exit(stop);
 
 MODULE_DESCRIPTION("Driver for the paravirtual accelerator of vhost-device-accel");
-MODULE_VERSION("1.0.0");
+MODULE_VERSION("1.1.0");
 MODULE_LICENSE("GPL");

@@ -37,7 +37,7 @@ static __poll_t node_poll(struct file *filp, poll_table *table)
 
 static int node_mmap(struct file *filp, struct vm_area_struct *vma)
 {
-	return -EOPNOTSUPP;
+	return vaccel_buffer_mmap(filp->private_data, vma);
 }
 
 static const struct file_operations node_fops = {

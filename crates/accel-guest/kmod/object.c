@@ -202,6 +202,9 @@ u16 vaccel_check(struct vaccel_request *req)
 	if (payload < rule->head)
 		return STATUS_INVALID_ARGUMENT;
 	req->rule = rule;
+	/* Ids lie in heads: the program can change what lies in a buffer at any time. */
+	if ((rule->bindings && req->request_tail) || (rule->makes && req->response_tail))
+		return STATUS_INVALID_ARGUMENT;
 	for (i = 0; i < rule->id_count; i++)
 		if (!may_use(req, rule->ids[i].at, rule->ids[i].kind))
 			return STATUS_STALE_OBJECT;

@@ -127,15 +127,22 @@ void vaccel_queues_stop(struct vaccel_device *dev)
 static int try_add(struct vaccel_device *dev, struct vaccel_queue *queue,
 		   struct vaccel_request *req, unsigned long *seen)
 {
-	struct scatterlist *lists[] = { req->request->sg, req->response->sg };
+	struct scatterlist *lists[4];
+	unsigned int out = 0, in = 0;
 	bool kick = false;
 	int ret = -ENODEV;
 
+	lists[out++] = req->request->sg;
+	if (req->request_tail)
+		lists[out++] = req->request_tail->sg;
+	lists[out + in++] = req->response->sg;
+	if (req->response_tail)
+		lists[out + in++] = req->response_tail->sg;
 	down_read(&dev->alive);
 	if (!dev->dead) {
 		spin_lock_irq(&queue->lock);
 		*seen = queue->returned;
-		ret = virtqueue_add_sgs(queue->vq, lists, 1, 1, req, GFP_ATOMIC);
+		ret = virtqueue_add_sgs(queue->vq, lists, out, in, req, GFP_ATOMIC);
 		if (!ret)
 			kick = virtqueue_kick_prepare(queue->vq);
 		spin_unlock_irq(&queue->lock);

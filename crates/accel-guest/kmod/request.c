@@ -62,6 +62,8 @@ static void request_free(struct kref *ref)
 
 	vaccel_frame_free(req->request);
 	vaccel_frame_free(req->response);
+	vaccel_tail_free(req->request_tail);
+	vaccel_tail_free(req->response_tail);
 	kfree(req->object);
 	uncharge(file, req->charged);
 	kfree(req);
@@ -101,9 +103,10 @@ static void follow(struct vaccel_request *req)
 void vaccel_request_finish(struct vaccel_request *req, u32 used, int error)
 {
 	struct vaccel_file *file = req->file;
+	u32 room = req->response->bytes + (req->response_tail ? req->response_tail->bytes : 0);
 	unsigned long flags;
 
-	if (used > req->response->bytes) {
+	if (used > room) {
 		used = 0;
 		error = -EIO;
 	}

@@ -62,11 +62,21 @@ struct vaccel_device {
 	struct vaccel_queue queues[VACCEL_MAX_QUEUES];
 };
 
-/* A frame in pages, in pieces of one size except the last. */
+/* The head of a frame, or all of it, in pieces of one size except the last. */
 struct vaccel_frame {
 	u32 bytes;
 	u32 pieces;
 	u32 piece_bytes;		/* a power of two */
+	struct scatterlist sg[];
+};
+
+struct vaccel_pages;
+
+/* What follows a frame's head: a part of a buffer, in pieces. */
+struct vaccel_tail {
+	struct vaccel_pages *pages;
+	u32 bytes;
+	u32 pieces;
 	struct scatterlist sg[];
 };
 
@@ -78,7 +88,7 @@ struct vaccel_object {
 
 /*
  * One open file, and one client of the device. References: the open file (later
- * its reaper), and every request in flight.
+ * its reaper), every request in flight, and the pages of every buffer.
  */
 struct vaccel_file {
 	struct kref ref;
@@ -86,12 +96,15 @@ struct vaccel_file {
 	struct list_head link;		/* in dev->files */
 	struct xarray requests;		/* by cookie, until taken or forgotten */
 	u32 next_cookie;
+	struct xarray buffers;		/* by handle, until freed */
+	u32 next_handle;
 	spinlock_t lock;		/* of all below; taken in interrupts */
 	struct rb_root objects;
 	struct list_head done;		/* requests to take */
 	u32 in_flight;
 	u32 charged_requests;		/* that exist, whoever holds them */
-	u64 charged_bytes;		/* of their frames */
+	u64 charged_bytes;		/* of their frames, without tails */
+	u64 buffer_bytes;		/* of buffers whose pages exist */
 	wait_queue_head_t wait;		/* any of these changed, or dev->dead */
 	struct work_struct reap;
 };
@@ -103,6 +116,8 @@ struct vaccel_request {
 	struct list_head link;		/* file->done */
 	struct vaccel_frame *request;	/* gone when done */
 	struct vaccel_frame *response;
+	struct vaccel_tail *request_tail;	/* or NULL */
+	struct vaccel_tail *response_tail;
 	struct vaccel_object *object;	/* place for what the request makes */
 	const struct vaccel_rule *rule;
 	u64 ends;			/* object that an OK answer ends, or 0 */
@@ -123,6 +138,14 @@ void vaccel_frame_free(struct vaccel_frame *frame);
 int vaccel_frame_from_user(struct vaccel_frame *frame, const void __user *from);
 int vaccel_frame_to_user(struct vaccel_frame *frame, void __user *to, u32 bytes);
 void *vaccel_frame_at(struct vaccel_frame *frame, u32 offset);
+
+/* pages.c */
+int vaccel_buffer_make(struct vaccel_file *file, void __user *arg);
+int vaccel_buffer_free(struct vaccel_file *file, void __user *arg);
+int vaccel_buffer_mmap(struct vaccel_file *file, struct vm_area_struct *vma);
+void vaccel_buffers_end(struct vaccel_file *file);
+struct vaccel_tail *vaccel_tail_new(struct vaccel_file *file, const struct vaccel_part *part);
+void vaccel_tail_free(struct vaccel_tail *tail);
 
 /* object.c */
 void vaccel_object_add(struct vaccel_file *file, struct vaccel_object *object);

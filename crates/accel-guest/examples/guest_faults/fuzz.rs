@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use accel_proto::Opcode;
 
-use crate::raw::{BUFFER, FORGET, INFO, Node, SUBMIT, WAIT, Words, frame, submit_words};
+use crate::raw::{BUFFER, BUFFER_FREE, FORGET, INFO, Node, SUBMIT, WAIT, Words, frame, part, submit_words};
 
 /// xorshift64*: the same calls in every run.
 struct Random(u64);
@@ -74,14 +74,14 @@ fn attack(node: &Node, mut random: Random, calls: u32) -> u64 {
 
 fn one(node: &Node, random: &mut Random, scratch: usize) -> io::Result<()> {
     let mut words: Words = [0; 16];
-    match random.below(8) {
+    match random.below(10) {
         // Any number of our kind, or of the kernel's graphics interface, at any size.
         0 => {
             let number = (random.next() as u32 & !0xff00) | random.pick(&[0xea00, 0x6400]);
             node.ioctl(number, random.address(scratch) as usize)
         }
         1 => {
-            let number = random.pick(&[INFO, SUBMIT, WAIT, FORGET, BUFFER]);
+            let number = random.pick(&[INFO, SUBMIT, WAIT, FORGET, BUFFER, BUFFER_FREE]);
             node.ioctl(number, random.address(scratch) as usize)
         }
         2 => {
@@ -105,9 +105,28 @@ fn one(node: &Node, random: &mut Random, scratch: usize) -> io::Result<()> {
             let room = random.pick(&[0, 15, 16, 24, 32, 92, 4096, 70_000, 1 << 20]);
             words = submit_words(&request, room);
             words[2] = random.below(3);
+            for tail in [4, 6] {
+                if random.below(4) == 0 {
+                    let (handle, bytes) = (random.below(64) as u32, random.number() as u32);
+                    words[tail..tail + 2].copy_from_slice(&part(handle, random.number(), bytes));
+                }
+            }
             node.call(SUBMIT, &mut words)
         }
         6 => {
+            words[0] = random.number();
+            node.call(BUFFER, &mut words)
+        }
+        7 => {
+            // A mapping that stays would be written to by nobody: only the kernel's books are at risk.
+            drop(node.map(
+                random.below(64) << 28,
+                random.pick(&[4096, 65_536, 1 << 20]),
+                libc::MAP_SHARED,
+            )?);
+            node.free(random.below(64) as u32)
+        }
+        8 => {
             words[0] = if random.below(2) == 0 { 0 } else { random.number() };
             words[1] = random.below(1_000_000);
             words[2] = random.address(scratch);

@@ -4,10 +4,15 @@
 //!
 //! Prints a line for each check; exits with 1 when one failed.
 //!
+//!     guest_faults --transfer NODE
+//!
+//! Says how fast bytes move to the device and back.
+//!
 //!     guest_faults --unplug NODE MODEL.tosa
 //!
 //! Prints "unplug now" when several threads sleep for the device, and succeeds if all of them are woken with an error when it goes.
 
+mod buffers;
 mod fuzz;
 mod raw;
 
@@ -34,10 +39,13 @@ fn main() -> ExitCode {
         ["--run", node, model] => child(run_once(Path::new(node), Path::new(model))),
         ["--flood", node, model] => child(flood(Path::new(node), Path::new(model))),
         ["--unplug", node, model] => child(unplug(Path::new(node), Path::new(model))),
+        ["--transfer", node] => child(transfer(Path::new(node))),
         [node, model] => checks(node, model, 20_000),
         [node, model, calls] => checks(node, model, calls.parse().unwrap_or(20_000)),
         _ => {
-            eprintln!("usage: guest_faults [--unplug] NODE MODEL.tosa [CALLS]");
+            eprintln!(
+                "usage: guest_faults NODE MODEL.tosa [CALLS] | --unplug NODE MODEL.tosa | --transfer NODE"
+            );
             ExitCode::from(2)
         }
     }
@@ -52,6 +60,9 @@ fn checks(node: &str, model: &str, calls: u32) -> ExitCode {
         ("poll, timeouts, small rooms and forgotten requests", Faults::waiting),
         ("limits of a file", Faults::limits),
         ("what is not offered is refused", Faults::refusals),
+        ("buffers carry payloads bit for bit, and only what they hold", Faults::buffers_carry),
+        ("buffers of others, beyond their ends and over the limits are refused", Faults::buffers_refuse),
+        ("buffers freed, unmapped and closed in flight, and in a child", Faults::buffers_end),
         ("a program killed in the middle of its work leaves nothing", Faults::killed),
         ("files closed in the middle of work leave nothing", Faults::closed),
         ("calls with random numbers, pointers and contents", Faults::fuzz),
@@ -149,6 +160,32 @@ fn flood(node: &Path, model: &Path) -> Outcome<String> {
             }
         }
     }
+}
+
+/// Moves 16 MiB there and back, four times; the best of each.
+fn transfer(node: &Path) -> Outcome<String> {
+    const BYTES: usize = 16 << 20;
+    let client = open(node)?;
+    let context = client.create_context()?;
+    let usage = Usage::TRANSFER_SOURCE | Usage::TRANSFER_DESTINATION;
+    let buffer = client.allocate_buffer(context, BYTES as u64, client.transfer_domain(), usage)?;
+    let data: Vec<u8> = (0..BYTES).map(|n| ((n * 7) >> 4) as u8).collect();
+    let mut back = vec![0; BYTES];
+    let (mut up, mut down) = (Duration::MAX, Duration::MAX);
+    for _ in 0..4 {
+        let start = Instant::now();
+        client.write_buffer(buffer, 0, &data)?;
+        up = up.min(start.elapsed());
+        back.fill(0);
+        let start = Instant::now();
+        client.read_buffer(buffer, 0, &mut back)?;
+        down = down.min(start.elapsed());
+        if back != data {
+            return Err("16 MiB did not survive".into());
+        }
+    }
+    let rate = |time: Duration| (BYTES >> 20) as f64 / time.as_secs_f64();
+    Ok(format!("16 MiB up at {:.0} MiB/s, down at {:.0} MiB/s", rate(up), rate(down)))
 }
 
 /// Sleeps for the device in every way that there is, until it is pulled out.
@@ -389,12 +426,8 @@ impl Faults {
         expect(node.submit(&info[..15], 92), libc::EINVAL, "a request without a header")?;
         expect(node.submit(&info, 15), libc::EINVAL, "no room for a header")?;
         expect(node.submit(&info, u32::MAX), libc::EMSGSIZE, "4 GiB for the response")?;
-        expect(node.call(raw::BUFFER, &mut [0; 16]), libc::EOPNOTSUPP, "shared buffers")?;
         expect(node.ioctl(0xea7f, 0), libc::ENOTTY, "an unknown call")?;
         expect(node.ioctl(raw::INFO, 8), libc::EFAULT, "a bad pointer")?;
-        if !node.refuses_mmap() {
-            return Err("mmap of the node succeeded".into());
-        }
         let mut room = [0; 92];
         let strange = {
             let mut frame = info.clone();

@@ -1,34 +1,48 @@
 //! The transport for programs in a guest: the node of the kernel module `virtio_accel`.
 //!
 //! The kernel keeps the virtqueues, sleeps for interrupts, and lets a program reach only objects that it made through the
-//! same [`CharDevice`]. When that is dropped, the kernel ends all of them.
+//! same [`CharDevice`]. When that is dropped, the kernel ends all of them. Long payloads lie in memory of the kernel module's that
+//! the device reads and writes in place.
 
+mod flight;
+mod mapped;
 mod uapi;
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::transport::{Token, Transport};
 use crate::{Error, Result};
+use flight::Flight;
+use mapped::Pool;
 use uapi::{FOREVER, Info};
 
 /// An open node of the kernel module.
 pub struct CharDevice {
-    node: File,
+    node: Arc<File>,
     info: Info,
+    pool: Pool,
     /// By cookie, until taken or forgotten.
     requests: Mutex<HashMap<u64, Request>>,
 }
 
-enum Request {
-    /// With the room for its response.
-    InFlight(usize),
-    /// Taken from the kernel for somebody who has not asked yet.
-    Done(Result<Vec<u8>>),
+#[derive(Default)]
+struct Request {
+    /// There once the call that sent it has returned.
+    flight: Option<Flight>,
+    /// Its response without the tail, taken from the kernel for somebody who has not asked yet.
+    response: Option<Result<Head>>,
+}
+
+/// A response without its tail.
+struct Head {
+    bytes: Vec<u8>,
+    /// With the tail.
+    total: usize,
 }
 
 impl CharDevice {
@@ -46,7 +60,7 @@ impl CharDevice {
                 format!("its kernel module speaks version {} instead of {}", info.version, uapi::VERSION);
             return Err(Error::Incompatible(text));
         }
-        Ok(Self { node, info, requests: Mutex::default() })
+        Ok(Self { node: node.into(), info, pool: Pool::default(), requests: Mutex::default() })
     }
 
     fn requests(&self) -> MutexGuard<'_, HashMap<u64, Request>> {
@@ -64,18 +78,25 @@ impl CharDevice {
             taken = uapi::wait(&self.node, taken.cookie, 0, &mut response);
         }
         let outcome = match taken.result {
-            Ok(()) => {
-                response.truncate(taken.bytes);
-                Ok(response)
-            }
+            Ok(()) => Ok(head(response, taken.bytes)),
             // Somebody was faster: there is room.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::ENOENT | libc::EINTR)) => {
                 return Ok(());
             }
             Err(error) => Err(failure("take a response from the device node", error)),
         };
-        requests.insert(taken.cookie, Request::Done(outcome));
+        requests.entry(taken.cookie).or_default().response = Some(outcome);
         Ok(())
+    }
+}
+
+impl CharDevice {
+    /// Ends a request whose response is here, or was taken out before.
+    fn end(&self, cookie: u64, response: Result<Head>) -> Result<Vec<u8>> {
+        let request = self.requests().remove(&cookie).unwrap_or_default();
+        let flight = request.flight.ok_or(Error::UnknownToken)?;
+        let head = request.response.unwrap_or(response)?;
+        Ok(flight.land(&self.pool, head.bytes, head.total))
     }
 }
 
@@ -92,14 +113,14 @@ impl Transport for CharDevice {
         let queues = self.queues();
         let number = u32::try_from(queue).ok().filter(|_| queue < queues);
         let number = number.ok_or(Error::NoSuchQueue { queue, queues })?;
-        let frame = request.concat();
-        let bytes = frame.len().saturating_add(response_capacity);
+        let bytes = request.iter().map(|part| part.len()).sum::<usize>().saturating_add(response_capacity);
         let too_large = || Error::TooLarge { bytes, available: self.info.max_bytes as usize };
-        let room = u32::try_from(response_capacity).map_err(|_| too_large())?;
+        u32::try_from(bytes).map_err(|_| too_large())?;
+        let (mut frame, mut flight) = Flight::mapped(&self.pool, &self.node, request, response_capacity);
         loop {
-            let error = match uapi::submit(&self.node, number, &frame, room) {
+            let error = match uapi::submit(&self.node, number, &frame, flight.room() as u32, flight.tails()) {
                 Ok(cookie) => {
-                    self.requests().entry(cookie).or_insert(Request::InFlight(response_capacity));
+                    self.requests().entry(cookie).or_default().flight = Some(flight);
                     return Ok(Token { queue, id: cookie });
                 }
                 Err(error) => error,
@@ -107,6 +128,10 @@ impl Transport for CharDevice {
             match error.raw_os_error() {
                 Some(libc::EINTR) => {}
                 Some(libc::EBUSY) => self.make_room()?,
+                // The chains of this device are too short for tails.
+                Some(libc::EMSGSIZE) if flight.has_tails() => {
+                    (frame, flight) = Flight::copied(request, response_capacity);
+                }
                 Some(libc::EMSGSIZE) => return Err(too_large()),
                 _ => return Err(failure("send a request through the device node", error)),
             }
@@ -117,25 +142,18 @@ impl Transport for CharDevice {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let room = match self.requests().get(&token.id) {
-                None => return Err(Error::UnknownToken),
-                Some(Request::InFlight(room)) => Some(*room),
-                Some(Request::Done(_)) => None,
-            };
-            let Some(room) = room else {
-                return match self.requests().remove(&token.id) {
-                    Some(Request::Done(outcome)) => outcome,
-                    _ => Err(Error::UnknownToken),
-                };
+                Some(Request { flight: Some(flight), response: None }) => flight.room(),
+                Some(Request { flight: Some(_), .. }) => {
+                    return self.end(token.id, Err(Error::UnknownToken));
+                }
+                _ => return Err(Error::UnknownToken),
             };
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let left_ns = left.map_or(FOREVER, |left| u64::try_from(left.as_nanos()).unwrap_or(FOREVER));
             let mut response = vec![0; room];
             let taken = uapi::wait(&self.node, token.id, left_ns, &mut response);
             let outcome = match taken.result {
-                Ok(()) => {
-                    response.truncate(taken.bytes);
-                    Ok(response)
-                }
+                Ok(()) => Ok(head(response, taken.bytes)),
                 Err(error) => match error.raw_os_error() {
                     // ENOENT: another thread took it out to make room, and it is here.
                     Some(libc::EINTR | libc::ENOENT) => continue,
@@ -143,8 +161,7 @@ impl Transport for CharDevice {
                     _ => Err(failure("wait for a response from the device node", error)),
                 },
             };
-            self.requests().remove(&token.id);
-            return outcome;
+            return self.end(token.id, outcome);
         }
     }
 
@@ -154,6 +171,11 @@ impl Transport for CharDevice {
         let _ = uapi::forget(&self.node, token.id);
         requests.remove(&token.id);
     }
+}
+
+fn head(mut bytes: Vec<u8>, total: usize) -> Head {
+    bytes.truncate(total);
+    Head { bytes, total }
 }
 
 fn failure(what: &'static str, source: io::Error) -> Error {
