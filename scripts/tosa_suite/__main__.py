@@ -23,8 +23,6 @@ from cases import Case
 from journal import Journal, Result, fingerprint
 from tools import VERSION, operators
 
-PROCESSES = os.cpu_count()
-
 
 @dataclass
 class Choice:
@@ -56,9 +54,9 @@ def make(folder, operator, choice):
     (folder / "made").touch()
 
 
-def make_all(folder, names, choice):
+def make_all(folder, names, choice, jobs):
     progress = report.Progress("operators with tests made", len(names))
-    with concurrent.futures.ProcessPoolExecutor(PROCESSES) as pool:
+    with concurrent.futures.ProcessPoolExecutor(jobs) as pool:
         making = [pool.submit(make, folder / name, name, choice) for name in names]
         for made in concurrent.futures.as_completed(making):
             made.result()
@@ -119,6 +117,7 @@ def parse():
     parser.add_argument("--op", nargs="+", metavar="NAME", help="these operators only")
     TosaProfiles.addArgumentsToParser(parser)
     parser.add_argument("--seed", type=int, default=42, help="of the generator (default 42, the official one)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="of the generator, the reference model and the verifier (default: a processor each)")
     parser.add_argument("--directory", type=Path, help="run the tests under this folder instead of making any")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit's XML there too")
@@ -143,12 +142,12 @@ def main():
         shutil.copytree(arguments.directory, folder, copy_function=shutil.copyfile)
     else:
         folder = base / choice.folder()
-        make_all(folder, arguments.op or operators(), choice)
+        make_all(folder, arguments.op or operators(), choice, arguments.jobs)
     cases = [case for case in find(folder, arguments.op) if choice.takes(case)]
     accelctl = arguments.programs / "accelctl"
     programs = [accelctl, arguments.programs / "vhost-device-accel"]
 
-    with concurrent.futures.ThreadPoolExecutor(PROCESSES) as pool:
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         cases, left_out = make_references(pool, cases)
         journal = Journal(folder / "journal", fingerprint(programs, cases))
         results = run(pool, accelctl, cases, journal)
