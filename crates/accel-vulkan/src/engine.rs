@@ -32,7 +32,8 @@ pub struct EngineOptions {
     /// Submissions on the device at once, 1..=64; the others wait on the host, where they can be cancelled.
     pub window: u32,
     /// How long one submission may run before the device counts as lost; `None`: 60 s on GPUs and 10 min on
-    /// CPU implementations.
+    /// CPU implementations. A program that decides has this time for all its stretches together, and ends with
+    /// [`Failure::DeadlineExpired`](crate::Failure::DeadlineExpired); the device is lost only where one alone takes it.
     pub watchdog: Option<Duration>,
     /// Treat device and shared memory as if the host could not map it, so that every transfer goes through
     /// the staging ring: for tests of that path on devices that map everything.

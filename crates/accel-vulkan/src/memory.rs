@@ -251,6 +251,14 @@ impl Buffer {
         }
     }
 
+    /// A byte of host memory, read where it lies; the caller knows that no submission writes it now. `None` beyond the
+    /// end, and for memory that is not mapped.
+    pub(crate) fn byte(&self, offset: u64) -> Option<u8> {
+        let at = usize::try_from(offset).ok().filter(|_| offset < self.bytes)?;
+        // SAFETY: in range; nobody writes it, by this function's contract.
+        self.mapping().map(|mapping| unsafe { mapping.add(at).read_volatile() })
+    }
+
     /// Whether `bytes` from `offset` lie inside.
     pub(crate) fn contains(&self, offset: u64, bytes: u64) -> Result<(), Error> {
         match offset.checked_add(bytes) {

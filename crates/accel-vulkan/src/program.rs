@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use accel_kernels::{Dispatch, Place, Plan, Region, Slot, State};
+use accel_kernels::{DECISION_BYTES, Dispatch, Next, Place, Plan, Region, Segment, Slot, State};
 use ash::vk;
 
 use crate::core::Core;
@@ -28,12 +28,15 @@ pub struct Program {
     inputs: Vec<Slot>,
     outputs: Vec<Slot>,
     dispatches: Vec<Dispatch>,
+    segments: Vec<Segment>,
     // Before `shared`, whose layout they were made with.
     pipelines: Vec<Arc<Pipeline>>,
     constants: Option<Buffer>,
     // Submissions reach the device in one order, with a barrier between them, so that each sees what the last one left.
     state: Option<Buffer>,
     arena: Option<Buffer>,
+    /// What the device leaves for the host to decide by.
+    decisions: Option<Buffer>,
     // Most recently used last.
     recordings: Mutex<Vec<Recording>>,
     shared: Arc<Pipelines>,
@@ -59,15 +62,27 @@ impl Program {
             0 => None,
             bytes => Some(Buffer::new(core, bytes, MemoryKind::Device)?),
         };
+        let decisions = match u64::from(plan.decisions) {
+            0 => None,
+            count => {
+                let buffer = Buffer::new(core, count * DECISION_BYTES, MemoryKind::Host)?;
+                if buffer.byte(0).is_none() {
+                    return Err(Error::Plan("the host cannot read the device's decisions".into()));
+                }
+                Some(buffer)
+            }
+        };
         Ok(Self {
             core: Arc::clone(core),
             inputs: plan.inputs,
             outputs: plan.outputs,
             dispatches: plan.dispatches,
+            segments: plan.segments,
             pipelines,
             constants,
             state,
             arena,
+            decisions,
             recordings: Mutex::default(),
             shared: Arc::clone(shared),
         })
@@ -83,9 +98,13 @@ impl Program {
         &self.outputs
     }
 
-    /// Device memory that the program holds: constants, variables and arena.
+    /// Memory that the program holds: constants, variables, arena and decisions.
     pub fn resident_bytes(&self) -> u64 {
-        [&self.constants, &self.state, &self.arena].into_iter().flatten().map(Buffer::bytes).sum()
+        [&self.constants, &self.state, &self.arena, &self.decisions]
+            .into_iter()
+            .flatten()
+            .map(Buffer::bytes)
+            .sum()
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -94,6 +113,42 @@ impl Program {
 
     pub(crate) fn dispatches(&self) -> &[Dispatch] {
         &self.dispatches
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Whether the host decides on the way: then its submissions run one at a time, since they leave their decisions
+    /// and intermediates in the same places.
+    pub(crate) fn decides(&self) -> bool {
+        self.decisions.is_some()
+    }
+
+    /// The segments from `first` to the end or the next decision: what is submitted at once.
+    pub(crate) fn stretch(&self, first: u32) -> impl Iterator<Item = u32> {
+        let next = |segment: &u32| match self.segments[*segment as usize].next {
+            Next::Segment(next) => Some(next),
+            Next::End | Next::Decide { .. } => None,
+        };
+        // Checked at load: no stretch goes round.
+        std::iter::successors(Some(first), next)
+    }
+
+    /// The segment that follows a stretch that the device has finished; `None` at the end of the program.
+    pub(crate) fn after(&self, first: u32) -> Option<u32> {
+        let last = self.stretch(first).last()?;
+        match self.segments[last as usize].next {
+            Next::Decide { decision, on_true, on_false } => {
+                let is_true = self.decisions.as_ref()?.byte(u64::from(decision) * DECISION_BYTES)? != 0;
+                Some(if is_true { on_true } else { on_false })
+            }
+            Next::End | Next::Segment(_) => None,
+        }
+    }
+
+    pub(crate) fn decisions_address(&self) -> Option<u64> {
+        self.decisions.as_ref().map(Buffer::address)
     }
 
     pub(crate) fn pipeline(&self, index: u32) -> Result<vk::Pipeline, Error> {
@@ -176,6 +231,49 @@ fn check(core: &Core, plan: &Plan) -> Result<(), Error> {
             return wrong(dispatch, format!("{place:?} does not exist"));
         }
     }
+    check_segments(plan)
+}
+
+/// Every dispatch is in one segment, every segment that is named exists, and no way goes round without a decision.
+fn check_segments(plan: &Plan) -> Result<(), Error> {
+    let wrong = |number: usize, what: &str| Err(Error::Plan(format!("segment {number}: {what}")));
+    let (count, mut covered) = (plan.segments.len(), 0);
+    let exists = |segment: u32| (segment as usize) < count;
+    for (number, segment) in plan.segments.iter().enumerate() {
+        if segment.dispatches.start != covered || segment.dispatches.end < covered {
+            return wrong(number, "its dispatches do not follow those of the one before");
+        }
+        covered = segment.dispatches.end;
+        let good = match segment.next {
+            Next::End => true,
+            Next::Segment(next) => exists(next),
+            Next::Decide { decision, on_true, on_false } => {
+                decision < plan.decisions && exists(on_true) && exists(on_false)
+            }
+        };
+        if !good {
+            return wrong(number, "what follows it does not exist");
+        }
+    }
+    if covered as usize != plan.dispatches.len() || count == 0 {
+        return wrong(count, "the segments are not those of the dispatches");
+    }
+    // Segments from which an end or a decision has been reached.
+    let mut ends = vec![false; count];
+    for first in 0..count {
+        let (mut at, mut way) = (first, Vec::new());
+        while !ends[at] && way.len() <= count {
+            way.push(at);
+            match plan.segments[at].next {
+                Next::Segment(next) => at = next as usize,
+                Next::End | Next::Decide { .. } => break,
+            }
+        }
+        if way.len() > count {
+            return wrong(first, "it is followed by itself");
+        }
+        way.into_iter().for_each(|segment| ends[segment] = true);
+    }
     Ok(())
 }
 
@@ -185,6 +283,7 @@ fn lies_inside(plan: &Plan, place: &Place) -> bool {
         Region::Output(slot) => plan.outputs.get(slot as usize).is_some_and(|s| place.offset < s.bytes),
         Region::Arena => place.offset < plan.arena_bytes,
         Region::State => place.offset < plan.state.bytes,
+        Region::Decisions => place.offset < u64::from(plan.decisions) * DECISION_BYTES,
         Region::Constants => place.offset < plan.constants.len() as u64,
     }
 }

@@ -51,10 +51,12 @@ impl ExecQueue {
         let job = Job {
             queue: self.id,
             recorded: program.recorded(&addresses)?,
-            _program: Arc::clone(program),
+            program: Arc::clone(program),
             buffers: inputs.iter().chain(outputs).map(|(buffer, _)| Arc::clone(buffer)).collect(),
             // A deadline beyond the clock never comes.
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            segment: 0,
+            gpu_ns: 0,
             on_device: None,
             on_finish: Some(on_finish),
         };
@@ -102,7 +104,7 @@ pub struct Ticket {
 
 impl Ticket {
     /// Tries to cancel: wins, and calls back with [`Outcome::Cancelled`](crate::Outcome::Cancelled), while the
-    /// submission has not ended. What the device has of it goes on in the background.
+    /// submission has not ended. What the device has of it goes on in the background, up to the next decision.
     pub fn cancel(&self) -> bool {
         self.scheduler.cancel(self.id)
     }

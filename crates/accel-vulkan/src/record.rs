@@ -9,11 +9,12 @@ use crate::Error;
 use crate::core::Core;
 use crate::program::Program;
 
-/// A recorded command buffer, with a pool of its own: dropping it needs no lock.
+/// Recorded command buffers, with a pool of their own: dropping them needs no lock.
 pub(crate) struct Recorded {
     core: Arc<Core>,
     pool: vk::CommandPool,
-    pub(crate) commands: vk::CommandBuffer,
+    /// One a segment.
+    segments: Vec<vk::CommandBuffer>,
 }
 
 impl Recorded {
@@ -21,10 +22,30 @@ impl Recorded {
     pub(crate) fn new(program: &Program, addresses: &[u64]) -> Result<Self, Error> {
         let core = program.core();
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(core.compute.family);
-        let (pool, buffers) = command_buffers(core, &info, 1)?;
-        let commands = buffers.first().copied().unwrap_or_default();
+        let (pool, segments) = command_buffers(core, &info, program.segments().len() as u32)?;
         // From here the pool is destroyed with `recorded`.
-        let recorded = Self { core: Arc::clone(core), pool, commands };
+        let recorded = Self { core: Arc::clone(core), pool, segments };
+        for (number, &commands) in recorded.segments.iter().enumerate() {
+            recorded.segment(program, addresses, number, commands)?;
+        }
+        Ok(recorded)
+    }
+
+    /// The commands of a segment.
+    pub(crate) fn commands(&self, segment: u32) -> vk::CommandBuffer {
+        self.segments.get(segment as usize).copied().unwrap_or_default()
+    }
+
+    /// Records a segment.
+    fn segment(
+        &self,
+        program: &Program,
+        addresses: &[u64],
+        number: usize,
+        commands: vk::CommandBuffer,
+    ) -> Result<(), Error> {
+        let core = &self.core;
+        let range = &program.segments()[number].dispatches;
         // Replays may overlap in the window.
         let begin =
             vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::SIMULTANEOUS_USE);
@@ -33,8 +54,12 @@ impl Recorded {
         // counts were checked against the device's limits when the program was loaded.
         unsafe {
             device.begin_command_buffer(commands, &begin).map_err(Error::of("vkBeginCommandBuffer"))?;
+            // The one before may be in the same submission.
+            if number > 0 {
+                core.barrier(commands, between_dispatches());
+            }
             let mut bound = None;
-            for dispatch in program.dispatches() {
+            for dispatch in &program.dispatches()[range.start as usize..range.end as usize] {
                 if dispatch.barrier {
                     core.barrier(commands, between_dispatches());
                 }
@@ -51,9 +76,8 @@ impl Recorded {
                 let [x, y, z] = dispatch.groups;
                 device.cmd_dispatch(commands, x, y, z);
             }
-            device.end_command_buffer(commands).map_err(Error::of("vkEndCommandBuffer"))?;
+            device.end_command_buffer(commands).map_err(Error::of("vkEndCommandBuffer"))
         }
-        Ok(recorded)
     }
 }
 
@@ -94,6 +118,7 @@ fn address(program: &Program, place: Place, addresses: &[u64]) -> Result<u64, Er
         Region::Output(slot) => addresses.get(program.inputs().len() + slot as usize).copied(),
         Region::Arena => program.arena_address(),
         Region::State => program.state_address(),
+        Region::Decisions => program.decisions_address(),
         Region::Constants => program.constants_address(),
     };
     // Checked at load; an address must never be made up.

@@ -1,6 +1,6 @@
 //! The scheduler: software queues in front of a bounded window on the device.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub enum Outcome {
 /// Why a submission failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Its time ran out, before it started or while it ran.
+    /// Its time ran out, before it started or while it ran; or it goes round longer than the watchdog lets any work run.
     DeadlineExpired,
     /// The device was lost, or did not answer within the watchdog's time.
     DeviceLost,
@@ -48,14 +48,18 @@ pub enum Failure {
 /// Called exactly once, from any thread, with no lock held.
 pub type OnFinish = Box<dyn FnOnce(Finished) + Send>;
 
-/// A submission from admission to its end on the device.
+/// A submission from admission to its end on the device. That of a program that decides is on the device stretch by
+/// stretch, and waits in its queue in between.
 pub(crate) struct Job {
     pub(crate) queue: u64,
     pub(crate) recorded: Arc<Recorded>,
-    // Held for the device's sake only.
-    pub(crate) _program: Arc<Program>,
+    pub(crate) program: Arc<Program>,
     pub(crate) buffers: Vec<Arc<Buffer>>,
     pub(crate) deadline: Option<Instant>,
+    /// The first segment of the stretch that is on the device, or is to be next.
+    pub(crate) segment: u32,
+    /// Device time of the stretches that are done.
+    pub(crate) gpu_ns: u64,
     /// Its timeline value, once the device has it.
     pub(crate) on_device: Option<u64>,
     // None once called.
@@ -83,6 +87,10 @@ pub(crate) struct State {
     waiting: BTreeMap<u64, VecDeque<u64>>,
     /// Execution queue that was served last.
     served: u64,
+    /// Execution queues whose next job has to wait for the stretch of another that is on the device.
+    held: HashSet<u64>,
+    /// Programs that decide and have begun, by address, and the job of each.
+    deciding: HashMap<usize, u64>,
     flights: VecDeque<Flight>,
     /// When the front flight became the front.
     front_since: Instant,
@@ -109,6 +117,8 @@ impl Scheduler {
             jobs: HashMap::new(),
             waiting: BTreeMap::new(),
             served: 0,
+            held: HashSet::new(),
+            deciding: HashMap::new(),
             flights: VecDeque::new(),
             front_since: Instant::now(),
             deadlines: BTreeSet::new(),
@@ -162,12 +172,14 @@ impl Scheduler {
                 state.window.put(slot);
                 break;
             };
+            self.begin(state, id);
             let Some(job) = state.jobs.get_mut(&id) else {
                 state.window.put(slot);
                 continue;
             };
             let value = state.last_value + 1;
-            let commands = state.window.around(slot, job.recorded.commands);
+            let stretch = job.program.stretch(job.segment).map(|segment| job.recorded.commands(segment));
+            let commands = state.window.around(slot, stretch);
             match self.core.submit(&self.core.compute, &commands, value) {
                 Ok(()) => {
                     job.on_device = Some(value);
@@ -193,6 +205,27 @@ impl Scheduler {
         ended
     }
 
+    /// Prepares a job of a program that decides for its next stretch: later jobs of its queue, and others of its
+    /// program, wait until it has ended. However many stretches there are, together they have the time of the watchdog.
+    fn begin(&self, state: &mut State, id: u64) {
+        let Some(job) = state.jobs.get_mut(&id).filter(|job| job.program.decides()) else { return };
+        state.held.insert(job.queue);
+        if state.deciding.insert(job.key(), id).is_some() {
+            return;
+        }
+        let Some(bound) = Instant::now().checked_add(self.core.watchdog) else { return };
+        if job.deadline.is_some_and(|deadline| deadline <= bound) {
+            return;
+        }
+        if let Some(later) = job.deadline.replace(bound) {
+            state.deadlines.remove(&(later, id));
+        }
+        state.deadlines.insert((bound, id));
+        if state.deadlines.first() == Some(&(bound, id)) {
+            self.timer.notify_one();
+        }
+    }
+
     /// What the completion thread waits for: the front value, and the time that is left to it.
     pub(crate) fn front(&self, state: &State) -> Option<(u64, Duration)> {
         let front = state.flights.front()?;
@@ -207,7 +240,7 @@ impl Scheduler {
             let Some(flight) = state.flights.pop_front() else { break };
             let gpu_ns = state.window.nanoseconds(flight.slot);
             state.window.put(flight.slot);
-            ended.extend(state.end(flight.job, Outcome::Complete, gpu_ns));
+            ended.extend(state.advance(flight.job, gpu_ns));
         }
         state.front_since = Instant::now();
         // The device comes before the callbacks: it must not run dry.
@@ -273,7 +306,8 @@ impl State {
     /// Takes the next waiting job, from the execution queue after the one that was served last.
     fn next_waiting(&mut self) -> Option<u64> {
         let after = (std::ops::Bound::Excluded(self.served), std::ops::Bound::Unbounded);
-        let queue = *self.waiting.range(after).next().or_else(|| self.waiting.first_key_value())?.0;
+        let mut queues = self.waiting.range(after).chain(self.waiting.range(..=self.served));
+        let queue = *queues.find(|(queue, jobs)| self.may_run(**queue, jobs))?.0;
         self.served = queue;
         let jobs = self.waiting.get_mut(&queue)?;
         let id = jobs.pop_front();
@@ -281,6 +315,38 @@ impl State {
             self.waiting.remove(&queue);
         }
         id
+    }
+
+    /// Whether the first job of a queue may go onto the device.
+    fn may_run(&self, queue: u64, jobs: &VecDeque<u64>) -> bool {
+        if self.deciding.is_empty() {
+            return true;
+        }
+        let Some((id, job)) = jobs.front().and_then(|id| Some((id, self.jobs.get(id)?))) else { return true };
+        !self.held.contains(&queue) && self.deciding.get(&job.key()).is_none_or(|deciding| deciding == id)
+    }
+
+    /// The device has finished a stretch of a job: ends the job, or puts it where its queue goes on.
+    fn advance(&mut self, id: u64, gpu_ns: u64) -> Option<Ended> {
+        let job = self.jobs.get_mut(&id)?;
+        job.gpu_ns += gpu_ns;
+        job.on_device = None;
+        let gpu_ns = job.gpu_ns;
+        if !job.program.decides() {
+            return self.end(id, Outcome::Complete, gpu_ns);
+        }
+        self.held.remove(&job.queue);
+        match job.program.after(job.segment) {
+            None => self.end(id, Outcome::Complete, gpu_ns),
+            // It has an outcome already, or nothing begins any more.
+            Some(_) if job.on_finish.is_none() || self.closing => self.end(id, Outcome::Cancelled, gpu_ns),
+            Some(segment) => {
+                job.segment = segment;
+                // It is older than all that wait there.
+                self.waiting.entry(job.queue).or_default().push_front(id);
+                None
+            }
+        }
     }
 
     /// Takes a waiting job out of its execution queue.
@@ -313,6 +379,10 @@ impl State {
     /// Removes a job that neither waits nor runs any more.
     fn end(&mut self, id: u64, outcome: Outcome, gpu_ns: u64) -> Option<Ended> {
         let mut job = self.jobs.remove(&id)?;
+        if self.deciding.get(&job.key()) == Some(&id) {
+            self.deciding.remove(&job.key());
+            self.held.remove(&job.queue);
+        }
         if let Some(deadline) = job.deadline {
             self.deadlines.remove(&(deadline, id));
         }
@@ -326,11 +396,19 @@ impl State {
     /// Fails everything. Where the device hung, dropping what the jobs hold leaks it (see the contract).
     fn end_all(&mut self) -> Vec<Ended> {
         self.waiting.clear();
+        self.held.clear();
         self.flights.clear();
         let mut ids: Vec<u64> = self.jobs.keys().copied().collect();
         ids.sort_unstable();
         let lost = Outcome::Failed(Failure::DeviceLost);
         ids.into_iter().filter_map(|id| self.end(id, lost, 0)).collect()
+    }
+}
+
+impl Job {
+    /// What tells its program from others.
+    fn key(&self) -> usize {
+        Arc::as_ptr(&self.program).addr()
     }
 }
 

@@ -95,9 +95,13 @@ impl Window {
     }
 
     /// What to submit around `commands`.
-    pub(crate) fn around(&self, slot: Slot, commands: vk::CommandBuffer) -> [vk::CommandBuffer; 3] {
+    pub(crate) fn around(
+        &self,
+        slot: Slot,
+        commands: impl Iterator<Item = vk::CommandBuffer>,
+    ) -> Vec<vk::CommandBuffer> {
         let at = |index: u32| self.commands.get(index as usize).copied().unwrap_or_default();
-        [at(slot.0 * 2), commands, at(slot.0 * 2 + 1)]
+        std::iter::once(at(slot.0 * 2)).chain(commands).chain([at(slot.0 * 2 + 1)]).collect()
     }
 
     /// Nanoseconds that the last work in a place took; 0 where the device does not tell.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use accel_kernels::{PipelineSpec, Place, Plan, Region, State};
+use accel_kernels::{Next, PipelineSpec, Place, Plan, Region, Segment, State};
 use accel_vulkan::{Engine, EngineOptions, Error, Finished, Outcome, Program};
 
 use crate::kernels;
@@ -51,6 +51,8 @@ fn two_step_plan(count: u32) -> Plan {
                 true,
             ),
         ],
+        segments: Segment::whole(2),
+        decisions: 0,
         constants: [[0; 16].to_vec(), constants.iter().flat_map(|w| w.to_le_bytes()).collect()].concat(),
         state: State::default(),
         arena_bytes: 512 + u64::from(count) * 4,
@@ -124,6 +126,20 @@ fn plans_that_contradict_themselves_are_refused() {
     refuse(|p| p.dispatches[1].operands[2].region = Region::Output(1), "Output(1)");
     refuse(|p| p.arena_bytes = 512, "Arena");
     refuse(|p| p.constants.truncate(16), "Constants");
+    refuse(|p| p.segments.clear(), "segments");
+    refuse(|p| p.segments[0].dispatches = 0..1, "segments");
+    refuse(|p| p.segments[0].dispatches = 1..2, "segment 0: its dispatches do not follow");
+    refuse(|p| p.segments[0].next = Next::Segment(1), "does not exist");
+    refuse(|p| p.segments[0].next = Next::Segment(0), "followed by itself");
+    refuse(|p| p.segments[0].next = Next::Decide { decision: 0, on_true: 0, on_false: 0 }, "does not exist");
+    refuse(
+        |p| {
+            p.decisions = 1;
+            p.segments[0].next = Next::Decide { decision: 0, on_true: 0, on_false: 1 };
+        },
+        "does not exist",
+    );
+    refuse(|p| p.dispatches[0].operands[0].region = Region::Decisions, "Decisions");
     assert_eq!(engine.memory_used(), 0, "a refused plan leaves nothing behind");
 }
 

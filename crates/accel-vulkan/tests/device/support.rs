@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use accel_kernels::{DeviceKind, Dispatch, PipelineSpec, Place, Plan, Region, Slot, State};
+use accel_kernels::{DeviceKind, Dispatch, PipelineSpec, Place, Plan, Region, Segment, Slot, State};
 use accel_vulkan::{
     Buffer, Engine, EngineOptions, Finished, MemoryKind, OnFinish, Program, Selector, devices,
 };
@@ -88,6 +88,8 @@ pub fn affine_plan(words: u32, factor: u32, add: u32) -> Plan {
             words,
             false,
         )],
+        segments: Segment::whole(1),
+        decisions: 0,
         constants: Vec::new(),
         state: State::default(),
         arena_bytes: 0,
@@ -124,6 +126,8 @@ pub fn slow_plan(rounds: u32) -> Plan {
             64,
             false,
         )],
+        segments: Segment::whole(1),
+        decisions: 0,
         constants: Vec::new(),
         state: State::default(),
         arena_bytes: 0,
