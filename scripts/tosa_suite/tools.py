@@ -1,5 +1,6 @@
 """Where the official tools are, and which operators they test."""
 
+import functools
 import json
 import sysconfig
 from pathlib import Path
@@ -14,6 +15,7 @@ SCRIPTS = Path(sysconfig.get_path("scripts"))
 VERSION = "1.0.2"
 
 
+@functools.cache
 def operators():
     """The operators, in lower case, that the official suite has tests of."""
     known = get_matching_schema_version(VERSION)
