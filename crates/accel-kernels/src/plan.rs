@@ -137,6 +137,15 @@ pub struct Plan {
     pub arena_bytes: u64,
 }
 
+impl Plan {
+    /// Memory that a program of this plan holds.
+    pub fn bytes(&self) -> u64 {
+        let decisions = u64::from(self.decisions) * DECISION_BYTES;
+        let sizes = [self.constants.len() as u64, self.state.bytes, decisions];
+        sizes.into_iter().fold(self.arena_bytes, u64::saturating_add)
+    }
+}
+
 /// Alignment in bytes of what the executor binds for every region: base address of arena and constants.
 pub const REGION_ALIGNMENT: u64 = 256;
 
