@@ -53,7 +53,7 @@ impl Epilogue {
 /// The chain, empty so far, of an operator whose kernels have variants with an epilogue.
 pub(crate) fn start(builder: &Builder<'_>, node: &Node) -> Option<Chain> {
     let known = match node.op {
-        Op::MatMul { .. } => 2,
+        Op::MatMul { .. } | Op::MatMulT { .. } => 2,
         Op::Conv2d(_) | Op::DepthwiseConv2d(_) => 3,
         _ => return None,
     };

@@ -19,6 +19,7 @@ mod module;
 mod operators;
 mod plan;
 mod stage;
+mod widen;
 
 pub use caps::{DeviceCaps, DeviceKind, MatrixTuple};
 pub use lower::lower;

@@ -234,6 +234,13 @@ pub enum Op {
         /// Zero point of b.
         b_zp: i32,
     },
+    /// `[a, b]`: `[N,H,C] x [N,W,C]`, the second transposed; its N may be 1.
+    MatMulT {
+        /// Zero point of a.
+        a_zp: i32,
+        /// Zero point of b.
+        b_zp: i32,
+    },
     /// `[input]`.
     MaxPool2d {
         /// Window.
@@ -363,6 +370,7 @@ impl Op {
             Self::Fft2d { .. } => "FFT2D",
             Self::Rfft2d => "RFFT2D",
             Self::MatMul { .. } => "MATMUL",
+            Self::MatMulT { .. } => "MATMUL_T",
             Self::MaxPool2d { .. } => "MAX_POOL2D",
             Self::Clamp { .. } => "CLAMP",
             Self::Unary(op) => op.name(),

@@ -3,6 +3,8 @@
 //! Everything that needs to know an operator's types reads it here: the checks of this crate, the operator table
 //! of the documentation, and the device's answer to a query.
 
+mod pairs;
+
 use crate::DType;
 use crate::DType::*;
 
@@ -24,12 +26,14 @@ pub struct TypeRow {
     pub types: &'static [DType],
     /// Profile that has the combination.
     pub profile: ProfileNeed,
-    /// Extension that it needs, e.g. `EXT-INT16`, or [`TOSA_1_1`].
+    /// Extension that it needs, e.g. `EXT-INT16`.
     pub extension: Option<&'static str>,
+    /// Major and minor number of the version that the combination came with.
+    pub version: (i32, i32),
 }
 
-/// In place of an extension's name: the combination came with version 1.1.
-pub const TOSA_1_1: &str = "TOSA 1.1";
+const V1_0: (i32, i32) = (1, 0);
+const V1_1: (i32, i32) = (1, 1);
 
 /// Type of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +110,12 @@ pub struct OperatorInfo {
 }
 
 impl OperatorInfo {
+    /// Major and minor number of the version that the operator came with.
+    pub fn version(&self) -> (i32, i32) {
+        // New operators are appended to the schema.
+        if self.code > 75 { V1_1 } else { V1_0 }
+    }
+
     /// Number of the column with this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|&c| c == name)
@@ -113,15 +123,18 @@ impl OperatorInfo {
 }
 
 macro_rules! rows {
-    ($($need:ident $(($extension:expr))?: $($t:ident)+;)*) => {
+    ($($need:ident $(($extension:expr))? $($version:ident)?: $($t:ident)+;)*) => {
         &[$(TypeRow {
             types: &[$($t),+],
             profile: ProfileNeed::$need,
             extension: rows!(@extension $($extension)?),
+            version: rows!(@version $($version)?),
         }),*]
     };
     (@extension) => { None };
     (@extension $extension:expr) => { Some($extension) };
+    (@version) => { V1_0 };
+    (@version $version:ident) => { $version };
 }
 
 const EXT_INT4: &str = "EXT-INT4";
@@ -134,6 +147,7 @@ const EXT_E4M3: &str = "EXT-FP8E4M3";
 const EXT_E5M2: &str = "EXT-FP8E5M2";
 const EXT_BF16_E4M3: &str = "EXT-BF16 and EXT-FP8E4M3";
 const EXT_BF16_E5M2: &str = "EXT-BF16 and EXT-FP8E5M2";
+const EXT_E4M3_E5M2: &str = "EXT-FP8E4M3 and EXT-FP8E5M2";
 
 const FLOAT: &[TypeRow] = rows! { Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16; };
 const BOOL: &[TypeRow] = rows! { Either: Bool; };
@@ -186,6 +200,9 @@ const MULTIPLIED: &[TypeRow] = rows! {
     Int: Int8 Int8 Int32; Int(EXT_INT16): Int16 Int16 Int48;
     Float: Fp16 Fp16 Fp16; Float: Fp16 Fp16 Fp32; Float: Fp32 Fp32 Fp32; Float(EXT_BF16): Bf16 Bf16 Fp32;
     Float(EXT_E4M3): Fp8E4M3 Fp8E4M3 Fp16; Float(EXT_E5M2): Fp8E5M2 Fp8E5M2 Fp16;
+    Float(EXT_E4M3) V1_1: Fp8E4M3 Fp8E4M3 Fp32; Float(EXT_E5M2) V1_1: Fp8E5M2 Fp8E5M2 Fp32;
+    Float(EXT_E4M3_E5M2) V1_1: Fp8E4M3 Fp8E5M2 Fp16; Float(EXT_E4M3_E5M2) V1_1: Fp8E4M3 Fp8E5M2 Fp32;
+    Float(EXT_E4M3_E5M2) V1_1: Fp8E5M2 Fp8E4M3 Fp16; Float(EXT_E4M3_E5M2) V1_1: Fp8E5M2 Fp8E4M3 Fp32;
 };
 const PRODUCTS: &[TypeRow] = rows! {
     Int: Int8 Int32; Int: Int16 Int32; Either: Int32 Int32;
@@ -211,7 +228,7 @@ const CONVERTED: &[TypeRow] = rows! {
     Float: Int8 Fp16; Float: Int8 Fp32; Float: Int16 Fp16; Float: Int16 Fp32; Float: Int32 Fp16; Float: Int32 Fp32;
     Float: Fp16 Int8; Float: Fp16 Int16; Float: Fp16 Int32; Float: Fp16 Fp32;
     Float: Fp32 Int8; Float: Fp32 Int16; Float: Fp32 Int32; Float: Fp32 Fp16;
-    Float(TOSA_1_1): Bool Fp32; Float(TOSA_1_1): Fp32 Bool;
+    Float V1_1: Bool Fp32; Float V1_1: Fp32 Bool;
     Float(EXT_BF16): Int8 Bf16; Float(EXT_BF16): Int16 Bf16; Float(EXT_BF16): Int32 Bf16;
     Float(EXT_BF16): Bf16 Int8; Float(EXT_BF16): Bf16 Int16; Float(EXT_BF16): Bf16 Int32;
     Float(EXT_BF16): Bf16 Fp32; Float(EXT_BF16): Fp32 Bf16;
@@ -220,6 +237,14 @@ const CONVERTED: &[TypeRow] = rows! {
     Float(EXT_E5M2): Fp8E5M2 Fp16; Float(EXT_E5M2): Fp8E5M2 Fp32; Float(EXT_BF16_E5M2): Fp8E5M2 Bf16;
     Float(EXT_E5M2): Fp16 Fp8E5M2; Float(EXT_E5M2): Fp32 Fp8E5M2; Float(EXT_BF16_E5M2): Bf16 Fp8E5M2;
 };
+
+/// What came with 1.1 follows the rows of 1.0, so that those are found first.
+const CONVOLVED_2D: &[TypeRow] =
+    &pairs::join::<{ CONVOLVED.len() + pairs::CONVOLUTIONS }>(CONVOLVED, &pairs::CONVOLVED);
+const MULTIPLIED_T: &[TypeRow] =
+    &pairs::join::<{ INTEGER_PRODUCTS.len() + pairs::PRODUCTS }>(INTEGER_PRODUCTS, &pairs::MULTIPLIED);
+const INTEGER_PRODUCTS: &[TypeRow] =
+    rows! { Int V1_1: Int8 Int8 Int32; Int(EXT_INT16) V1_1: Int16 Int16 Int48; };
 
 const fn operand(name: &'static str, kind: OperandKind, dtype: OperandType) -> Operand {
     Operand { name, kind, dtype }
@@ -311,7 +336,7 @@ const OPERATORS: &[OperatorInfo] = &[
             POOLED,
         )
     },
-    conv(3, "CONV2D", AttributeKind::Conv),
+    OperatorInfo { rows: CONVOLVED_2D, ..conv(3, "CONV2D", AttributeKind::Conv) },
     conv(4, "CONV3D", AttributeKind::Conv),
     conv(5, "DEPTHWISE_CONV2D", AttributeKind::Conv),
     OperatorInfo {
@@ -495,6 +520,41 @@ const OPERATORS: &[OperatorInfo] = &[
         columns: &[],
         ..entry(75, "CONST_SHAPE", AttributeKind::None, &[], &[])
     },
+    entry(
+        95,
+        "MAX_POOL2D_ADAPTIVE",
+        AttributeKind::Mode,
+        &[data("input", 0), shape("kernel"), shape("stride"), shape("pad")],
+        NARROW,
+    ),
+    OperatorInfo {
+        columns: &["input", "accumulator"],
+        ..entry(
+            96,
+            "AVG_POOL2D_ADAPTIVE",
+            AttributeKind::Mode,
+            &[
+                data("input", 0),
+                constant("input_zp", 0),
+                constant("output_zp", 0),
+                shape("kernel"),
+                shape("stride"),
+                shape("pad"),
+            ],
+            POOLED,
+        )
+    },
+    OperatorInfo {
+        output: OperandType::Column(2),
+        columns: &["a", "b", "output"],
+        ..entry(
+            100,
+            "MATMUL_T",
+            AttributeKind::None,
+            &[data("A", 0), data("B", 1), constant("A_zp", 0), constant("B_zp", 1)],
+            MULTIPLIED_T,
+        )
+    },
 ];
 
 /// The operators that a [`Graph`](crate::Graph) can hold, in the order of their codes.
@@ -517,10 +577,10 @@ pub(crate) fn code(name: &str) -> Option<u32> {
 
 /// An operator of the schema that is refused: its name and why.
 pub(crate) fn refused(code: u32) -> Option<(&'static str, &'static str)> {
-    const VERSION: &str = "it came with TOSA 1.1, and only operators of TOSA 1.0 are supported";
+    const VERSION: &str = "this operator of TOSA 1.1 is not supported";
     Some(match code {
         69 => ("CUSTOM", "custom operators have no portable meaning and are never run"),
-        76..=100 => (LATER[code as usize - 76], VERSION),
+        76..=100 if by_code(code).is_none() => (LATER[code as usize - 76], VERSION),
         _ => return None,
     })
 }

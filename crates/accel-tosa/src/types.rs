@@ -1,6 +1,6 @@
 //! Matches an operator's tensors against the rows of types that it accepts.
 
-use crate::operators::{OperandType, ProfileNeed, TOSA_1_1, TypeRow};
+use crate::operators::{OperandType, ProfileNeed, TypeRow};
 use crate::site::{Result, Site};
 use crate::{DType, Profile, Refusal, Rule};
 
@@ -16,6 +16,11 @@ pub(crate) fn need(profile: &mut Profile, row: &TypeRow) {
 impl Site<'_> {
     /// The first row of types that this operator's tensors match.
     pub fn row(&self, accumulator: Option<DType>) -> Result<&'static TypeRow> {
+        if self.info.version() > self.version() {
+            let (major, minor) = self.version();
+            let message = format!("it came with TOSA 1.1, and the file is of {major}.{minor}.");
+            return Err(self.refuse(Rule::ErrorIf, message));
+        }
         let accumulator = self.info.column("accumulator").zip(accumulator);
         let fits = |wanted: OperandType, found: DType, row: &TypeRow| match wanted {
             OperandType::Column(column) => row.types[column] == found,
@@ -30,15 +35,15 @@ impl Site<'_> {
         found.ok_or_else(|| self.no_row(accumulator.map(|(_, dtype)| dtype)))
     }
 
-    /// Whether the artifact is of a later version than 1.0.
-    fn later(&self) -> bool {
-        (self.values.version.major, self.values.version.minor) > (1, 0)
+    /// Major and minor number of the artifact's version.
+    fn version(&self) -> (i32, i32) {
+        (self.values.version.major, self.values.version.minor)
     }
 
     /// The rows of types that the artifact's version has.
     fn rows(&self) -> impl Iterator<Item = &'static TypeRow> {
-        let later = self.later();
-        self.info.rows.iter().filter(move |row| later || row.extension != Some(TOSA_1_1))
+        let version = self.version();
+        self.info.rows.iter().filter(move |row| row.version <= version)
     }
 
     /// The refusal of types that no row has.
@@ -52,12 +57,14 @@ impl Site<'_> {
         let row = |row: &TypeRow| row.types.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" ");
         let rows: Vec<String> = self.rows().map(row).collect();
         let message = format!(
-            "TOSA 1.0 has no such combination of types: {}. It has ({}): {}.",
+            "TOSA {}.{} has no such combination of types: {}. It has ({}): {}.",
+            self.version().0,
+            self.version().1,
             found.join(", "),
             self.info.columns.join(" "),
             rows.join(", ")
         );
-        // What a later version may have added is not wrong, only not supported.
-        self.refuse(if self.later() { Rule::Unsupported } else { Rule::ErrorIf }, message)
+        // What the draft may have added is not wrong, only not supported.
+        self.refuse(if self.version() > (1, 0) { Rule::Unsupported } else { Rule::ErrorIf }, message)
     }
 }

@@ -148,3 +148,42 @@ fn the_same_inputs_give_the_same_bits() {
         assert_eq!(run_as(Discrete, &w, &[&bytes!(a), &bytes!(b)]).unwrap(), first);
     }
 }
+
+#[test]
+fn products_with_a_transposed_factor_take_any_two_floats() {
+    let sizes = [[3, 5, 7, 3], [2, 17, 19, 33], [1, 70, 133, 259]];
+    for (size, shared) in sizes.into_iter().flat_map(|size| [(size, false), (size, true)]) {
+        let [batches, m, n, k] = size;
+        let b_batches = if shared { 1 } else { batches };
+        let (a, b) = (values(11, batches * m * k), values(12, b_batches * n * k));
+        // The oracle's B is [batch][k][n].
+        let columns = (0..batches * k * n).map(|at| {
+            let (batch, i, column) = (at / (k * n) % b_batches, at / n % k, at % n);
+            f64::from(bf16::from_f32(b[(batch * n + column) * k + i]))
+        });
+        let halves: Vec<f64> = a.iter().map(|&x| f16::from_f32(x).to_f64()).collect();
+        let expected = oracle(size, &halves, &columns.collect::<Vec<_>>());
+        let a: Vec<f16> = a.iter().map(|&x| f16::from_f32(x)).collect();
+        let b: Vec<bf16> = b.iter().map(|&x| bf16::from_f32(x)).collect();
+        for (to, spacing) in [(Fp32, 0.0), (Bf16, 2f64.powi(-8))] {
+            let mut w = Writer::new();
+            w.version = [1, 1, 0];
+            let dims = |list: [usize; 3]| list.map(|extent| extent as i32);
+            w.input("a", Fp16, &dims([batches, m, k]));
+            w.input("b", Bf16, &dims([b_batches, n, k]));
+            w.constant("a_zp", Fp16, &[1], &[0; 2]);
+            w.constant("b_zp", Bf16, &[1], &[0; 2]);
+            w.op("MATMUL_T", Attribute::None, &["a", "b", "a_zp", "b_zp"], "c", to, &dims([batches, m, n]));
+            w.output("c");
+            for kind in [Cpu, Discrete] {
+                let Some(c) = run_as(kind, &w, &[&bytes!(a), &bytes!(b)]) else { return };
+                let c: Vec<f64> = if to == Fp32 {
+                    numbers!(f32, c[0]).into_iter().map(f64::from).collect()
+                } else {
+                    numbers!(bf16, c[0]).into_iter().map(bf16::to_f64).collect()
+                };
+                check(size, &c, &expected, spacing);
+            }
+        }
+    }
+}

@@ -63,16 +63,20 @@ pub(crate) fn packed([y, x]: [u32; 2]) -> u32 {
 pub(crate) fn conv_types(builder: &Builder<'_>, node: &Node) -> Result<&'static str, Refusal> {
     let dtype = |id| builder.graph.tensor(id).dtype;
     let (input, weight, output) = (dtype(node.inputs[0]), dtype(node.inputs[1]), dtype(node.outputs[0]));
-    match (input, weight, output) {
-        (DType::Fp32, DType::Fp32, DType::Fp32) => Ok("f32"),
-        (DType::Fp16, DType::Fp16, DType::Fp16) => Ok("f16"),
-        (DType::Bf16, DType::Bf16, DType::Bf16) => Ok("bf16"),
-        (DType::Int8, DType::Int8, DType::Int32) => Ok("i8"),
-        (DType::Fp8E4M3, DType::Fp8E4M3, DType::Fp16) => Ok("e4m3"),
-        (DType::Fp8E5M2, DType::Fp8E5M2, DType::Fp16) => Ok("e5m2"),
-        _ => Err(builder.unsupported(format!(
-            "{} has no kernel for {input} x {weight} -> {output}; it takes FP32, FP16, BF16 and INT8",
-            builder.at.1
-        ))),
-    }
+    types(input, weight, output).ok_or_else(|| {
+        builder.unsupported(format!("{} has no kernel for {input} x {weight} -> {output}", builder.at.1))
+    })
+}
+
+/// Name of the variant for these types.
+pub(crate) fn types(input: DType, weight: DType, output: DType) -> Option<&'static str> {
+    Some(match (input, weight, output) {
+        (DType::Fp32, DType::Fp32, DType::Fp32) => "f32",
+        (DType::Fp16, DType::Fp16, DType::Fp16) => "f16",
+        (DType::Bf16, DType::Bf16, DType::Bf16) => "bf16",
+        (DType::Int8, DType::Int8, DType::Int32) => "i8",
+        (DType::Fp8E4M3, DType::Fp8E4M3, DType::Fp16) => "e4m3",
+        (DType::Fp8E5M2, DType::Fp8E5M2, DType::Fp16) => "e5m2",
+        _ => return None,
+    })
 }

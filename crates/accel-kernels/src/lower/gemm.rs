@@ -331,7 +331,7 @@ impl Product<'_> {
 
     /// B as `[k][n]`, so that lanes read it side by side, where the kernel wants that and B is a constant.
     fn constant_columns(&self, builder: &Builder<'_>, kernel: Kernel) -> Option<Vec<u8>> {
-        if !matches!(kernel, Kernel::Direct(_)) {
+        if !matches!(kernel, Kernel::Direct(_)) || self.size.batches > 1 {
             return None;
         }
         let rows = builder.constant(self.b)?;

@@ -1,13 +1,13 @@
 //! Walks a graph in order and asks the kernel family of each operator for its launches.
 
 mod control;
-mod conv;
+pub(crate) mod conv;
 mod depthwise;
 mod fft;
 mod gather;
 mod gemm;
 pub(crate) mod int48;
-mod matmul;
+pub(crate) mod matmul;
 pub(crate) mod movers;
 pub(crate) mod pointwise;
 mod pool;
@@ -23,6 +23,7 @@ use crate::epilogue::Epilogue;
 use crate::finish::finish;
 use crate::fold::fold;
 use crate::fuse::{Work, group};
+use crate::widen::widen;
 use crate::{DeviceCaps, Plan};
 
 /// Most operators in a program: arena packing is quadratic in it, and a guest chooses it.
@@ -33,6 +34,8 @@ const MAX_OPERATORS: usize = 16_384;
 /// # Errors
 /// A refusal of kind [`Rule::Unsupported`] that names the operator when no kernel covers it.
 pub fn lower(graph: &Graph, caps: &DeviceCaps) -> Result<Plan, Refusal> {
+    let widened = widen(graph);
+    let graph = widened.as_ref().unwrap_or(graph);
     let count = operators(&graph.nodes);
     if count > MAX_OPERATORS {
         let message = format!("the graph has {count} operators; at most {MAX_OPERATORS} are run");
@@ -129,11 +132,13 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node, epilogue: Option<&Epilogue
         }
         Op::Fft2d { inverse } => fft::lower(builder, node, *inverse),
         Op::Rfft2d => fft::lower(builder, node, false),
-        Op::MatMul { a_zp, b_zp } if product::is_needed(builder, node) => {
+        Op::MatMul { a_zp, b_zp } | Op::MatMulT { a_zp, b_zp } if product::is_needed(builder, node) => {
             product::lower(builder, node, [*a_zp, *b_zp])
         }
         Op::Rescale(attrs) => int48::rescale(builder, node, attrs),
-        Op::MatMul { a_zp, b_zp } => matmul::lower(builder, node, [*a_zp, *b_zp], epilogue),
+        Op::MatMul { a_zp, b_zp } | Op::MatMulT { a_zp, b_zp } => {
+            matmul::lower(builder, node, [*a_zp, *b_zp], epilogue)
+        }
         Op::Pad { padding, value } => movers::pad(builder, node, padding, *value),
         Op::Reverse { axis } => movers::reverse(builder, node, *axis),
         Op::Slice { start } => movers::slice(builder, node, start),

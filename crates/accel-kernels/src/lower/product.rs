@@ -1,6 +1,6 @@
-//! MATMUL in general form: for types and run-time zero points that the fast kernels do not take.
+//! MATMUL and MATMUL_T in general form: for types and run-time zero points that the fast kernels do not take.
 
-use accel_tosa::{DType, Node, Refusal};
+use accel_tosa::{DType, Node, Op, Refusal};
 
 use super::movers::{LANES, word_groups};
 use crate::builder::{Builder, Launch};
@@ -15,9 +15,12 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, zero_points: [i32; 2
     let graph = builder.graph;
     let [a, b] = [0, 1].map(|operand| graph.tensor(node.inputs[operand]));
     let output = graph.tensor(node.outputs[0]);
-    let (&[_, m, k], &[_, _, n]) = (a.shape.as_slice(), b.shape.as_slice()) else {
+    let (&[_, m, k], &[batches, rows, columns]) = (a.shape.as_slice(), b.shape.as_slice()) else {
         return Err(builder.unsupported("MATMUL takes operands of rank 3"));
     };
+    let transposed = matches!(node.op, Op::MatMulT { .. });
+    let (n, b_k, b_n) = if transposed { (rows, 1, k) } else { (columns, columns, 1) };
+    let b_batch = if batches > 1 { rows * columns } else { 0 };
     let count = output.elements();
     let (variant, groups) = match output.dtype {
         DType::Fp32 => ("f32", word_groups(count, 4)),
@@ -33,7 +36,7 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, zero_points: [i32; 2
         constants: &constants,
         writes: &[builder.tensor(node.outputs[0])],
         reads: &[builder.tensor(node.inputs[0]), builder.tensor(node.inputs[1]), a_zp, b_zp],
-        params: &[count as u32, m, n, k, k * n, n, 1],
+        params: &[count as u32, m, n, k, b_batch, b_k, b_n],
         groups,
         detail: &format!("{m}x{n}x{k}"),
     })

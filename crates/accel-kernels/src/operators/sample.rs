@@ -120,11 +120,11 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
     let binary = |op: BinaryOp| image(Op::Binary(op), 2);
     Some(match info.name {
         "ARGMAX" => (Some(Op::ArgMax { axis: 3, nan_mode }), vec![IMAGE], &[1, 2, 2]),
-        "AVG_POOL2D" => {
+        "AVG_POOL2D" | "AVG_POOL2D_ADAPTIVE" => {
             let acc_type = column("accumulator")?;
             image(Op::AvgPool2d { pool, acc_type, input_zp: 0, output_zp: 0 }, 1)
         }
-        "MAX_POOL2D" => image(Op::MaxPool2d { pool, nan_mode }, 1),
+        "MAX_POOL2D" | "MAX_POOL2D_ADAPTIVE" => image(Op::MaxPool2d { pool, nan_mode }, 1),
         "CONV2D" => (Some(Op::Conv2d(conv)), vec![IMAGE, &[4, 1, 1, 4], &[4]], IMAGE),
         "CONV3D" => {
             let op = Op::Conv3d(Conv3dAttrs {
@@ -152,6 +152,9 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
         "RFFT2D" => (Some(Op::Rfft2d), vec![&[1, 2, 4]], [1, 2, 3].as_slice()),
         "MATMUL" => {
             (Some(Op::MatMul { a_zp: 0, b_zp: 0 }), vec![&[1, 2, 4], &[1, 4, 2]], [1, 2, 2].as_slice())
+        }
+        "MATMUL_T" => {
+            (Some(Op::MatMulT { a_zp: 0, b_zp: 0 }), vec![&[1, 2, 4], &[1, 2, 4]], [1, 2, 2].as_slice())
         }
         "CLAMP" => image(Op::Clamp { min: 0, max: 0, nan_mode }, 1),
         "ERF" => unary(UnaryOp::Erf),

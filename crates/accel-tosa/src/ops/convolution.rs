@@ -1,6 +1,6 @@
 //! Convolutions, pools and MATMUL.
 
-use crate::schema::{ConvAttribute, PoolAttribute, TransposeConvAttribute};
+use crate::schema::{ConvAttribute, ModeAttribute, PoolAttribute, TransposeConvAttribute};
 use crate::site::{Result, Site, require, show};
 use crate::{Conv3dAttrs, ConvAttrs, DType, Op, PoolAttrs, Tensor, TransposeConvAttrs, level};
 
@@ -189,11 +189,30 @@ pub(super) fn transpose_conv2d(site: &Site<'_>) -> Result<Op> {
     Ok(Op::TransposeConv2d(TransposeConvAttrs { out_pad, stride, acc_type, input_zp, weight_zp }))
 }
 
-fn pool(site: &Site<'_>, attribute: PoolAttribute<'_>) -> Result<PoolAttrs> {
+/// The kernel, stride and padding of a pool, from its attributes.
+fn window_of(site: &Site<'_>, attribute: PoolAttribute<'_>) -> Result<([i64; 2], [i64; 2], [i64; 4])> {
+    Ok((
+        site.ints("kernel", attribute.kernel())?,
+        site.ints("stride", attribute.stride())?,
+        site.ints("padding", attribute.pad())?,
+    ))
+}
+
+/// The same of an adaptive pool, which has shape operands in their place.
+fn adaptive(site: &Site<'_>) -> Result<([i64; 2], [i64; 2], [i64; 4])> {
+    fn dims<const N: usize>(site: &Site<'_>, index: usize) -> Result<[i64; N]> {
+        let mut values = [0; N];
+        values.copy_from_slice(site.dims(index, N)?.1);
+        Ok(values)
+    }
+    Ok((dims(site, 0)?, dims(site, 1)?, dims(site, 2)?))
+}
+
+fn pool(site: &Site<'_>, (kernel, stride, pad): ([i64; 2], [i64; 2], [i64; 4])) -> Result<PoolAttrs> {
     let (input, output) = images(site)?;
-    let kernel = at_least(site, "kernel", site.ints("kernel", attribute.kernel())?, 1, KERNEL)?;
-    let stride = at_least(site, "stride", site.ints("stride", attribute.stride())?, 1, STRIDE)?;
-    let pad = at_least(site, "padding", site.ints("padding", attribute.pad())?, 0, KERNEL)?;
+    let kernel = at_least(site, "kernel", kernel, 1, KERNEL)?;
+    let stride = at_least(site, "stride", stride, 1, STRIDE)?;
+    let pad = at_least(site, "padding", pad, 0, KERNEL)?;
     for (axis, name) in [(0, "height"), (1, "width")] {
         for side in [pad[2 * axis], pad[2 * axis + 1]] {
             require!(
@@ -218,20 +237,54 @@ fn pool(site: &Site<'_>, attribute: PoolAttribute<'_>) -> Result<PoolAttrs> {
 }
 
 pub(super) fn avg_pool2d(site: &Site<'_>) -> Result<Op> {
-    let pool = pool(site, site.attribute()?)?;
+    average(site, window_of(site, site.attribute()?)?)
+}
+
+pub(super) fn avg_pool2d_adaptive(site: &Site<'_>) -> Result<Op> {
+    average(site, adaptive(site)?)
+}
+
+fn average(site: &Site<'_>, window: ([i64; 2], [i64; 2], [i64; 4])) -> Result<Op> {
+    let pool = pool(site, window)?;
     let acc_type = super::accumulator(site)?.unwrap_or(DType::Fp32);
     Ok(Op::AvgPool2d { pool, acc_type, input_zp: site.zero_point(1)?, output_zp: site.zero_point(2)? })
 }
 
 pub(super) fn max_pool2d(site: &Site<'_>) -> Result<Op> {
     let attribute: PoolAttribute<'_> = site.attribute()?;
-    Ok(Op::MaxPool2d { pool: pool(site, attribute)?, nan_mode: site.nan_mode(attribute.last())? })
+    let pool = pool(site, window_of(site, attribute)?)?;
+    Ok(Op::MaxPool2d { pool, nan_mode: site.nan_mode(attribute.last())? })
 }
 
-pub(super) fn matmul(site: &Site<'_>) -> Result<Op> {
+pub(super) fn max_pool2d_adaptive(site: &Site<'_>) -> Result<Op> {
+    let attribute: ModeAttribute<'_> = site.attribute()?;
+    Ok(Op::MaxPool2d { pool: pool(site, adaptive(site)?)?, nan_mode: site.nan_mode(attribute.mode())? })
+}
+
+pub(super) fn matmul_t(site: &Site<'_>) -> Result<Op> {
+    let (a, b) = matrices(site)?;
+    require!(
+        site,
+        b.shape[0] == a.shape[0] || b.shape[0] == 1,
+        "the batch size of B is {} where that of A, {}, or 1 is needed.",
+        b.shape[0],
+        a.shape[0]
+    );
+    equal(site, "inner dimension C", ("A", a.shape[2]), ("B", b.shape[2]))?;
+    let wanted = [a.shape[0], a.shape[1], b.shape[1]].map(u64::from);
+    site.output_shape(&wanted, "N and H of A, W of B")?;
+    Ok(Op::MatMulT { a_zp: site.zero_point(2)?, b_zp: site.zero_point(3)? })
+}
+
+fn matrices<'a>(site: &Site<'a>) -> Result<(&'a Tensor, &'a Tensor)> {
     let (a, b) = (site.input(0), site.input(1));
     site.rank("A", a, 3)?;
     site.rank("B", b, 3)?;
+    Ok((a, b))
+}
+
+pub(super) fn matmul(site: &Site<'_>) -> Result<Op> {
+    let (a, b) = matrices(site)?;
     equal(site, "batch size N", ("A", a.shape[0]), ("B", b.shape[0]))?;
     equal(site, "inner dimension C", ("A", a.shape[2]), ("B", b.shape[1]))?;
     let wanted = [a.shape[0], a.shape[1], b.shape[2]].map(u64::from);

@@ -7,7 +7,7 @@ mod reduction;
 mod scaling;
 mod transform;
 
-use crate::schema::{ConvAttribute, PoolAttribute, TransposeConvAttribute};
+use crate::schema::{ConvAttribute, ModeAttribute, PoolAttribute, TransposeConvAttribute};
 use crate::site::{Result, Site};
 use crate::{BinaryOp, CompareOp, DType, LogicalOp, Op, Rule, UnaryOp};
 
@@ -15,6 +15,7 @@ use crate::{BinaryOp, CompareOp, DType, LogicalOp, Op, Rule, UnaryOp};
 pub(crate) fn accumulator(site: &Site<'_>) -> Result<Option<DType>> {
     let code = match site.info.name {
         "AVG_POOL2D" => site.attribute::<PoolAttribute<'_>>()?.last(),
+        "AVG_POOL2D_ADAPTIVE" => site.attribute::<ModeAttribute<'_>>()?.mode(),
         "CONV2D" | "CONV3D" | "DEPTHWISE_CONV2D" => site.attribute::<ConvAttribute<'_>>()?.acc_type(),
         "TRANSPOSE_CONV2D" => site.attribute::<TransposeConvAttribute<'_>>()?.acc_type(),
         _ => return Ok(None),
@@ -41,7 +42,10 @@ pub(crate) fn build(site: &Site<'_>) -> Result<Op> {
         "FFT2D" => transform::fft2d(site),
         "RFFT2D" => transform::rfft2d(site),
         "MATMUL" => convolution::matmul(site),
+        "MATMUL_T" => convolution::matmul_t(site),
         "MAX_POOL2D" => convolution::max_pool2d(site),
+        "MAX_POOL2D_ADAPTIVE" => convolution::max_pool2d_adaptive(site),
+        "AVG_POOL2D_ADAPTIVE" => convolution::avg_pool2d_adaptive(site),
         "CLAMP" => elementwise::clamp(site),
         "ERF" => unary(site, UnaryOp::Erf),
         "SIGMOID" => unary(site, UnaryOp::Sigmoid),

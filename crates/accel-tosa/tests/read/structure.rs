@@ -96,7 +96,7 @@ fn regions_that_no_operator_names_are_ignored() {
 
 #[test]
 fn operators_that_are_not_run_are_refused_by_name() {
-    for name in ["CUSTOM", "MATMUL_T", "MATMUL_T_BLOCK_SCALED", "ADD_SHAPE"] {
+    for name in ["CUSTOM", "MATMUL_T_BLOCK_SCALED", "CAST_TO_BLOCK_SCALED"] {
         let mut w = add();
         w.raw(name, Attribute::None, &["y"], &["z"]);
         let refusal = refused(&w, Rule::Unsupported, "");
@@ -308,8 +308,8 @@ fn types_that_an_operator_does_not_take() {
     tensor(&mut w, "y").dtype = DType::Fp16.code();
     refused(&w, Rule::ErrorIf, "input1 FP32, input2 FP32, output FP16");
     w.version = [1, 1, 0];
-    refused(&w, Rule::Unsupported, "TOSA 1.0 has no such combination");
-    // BOOL from FP32 came with 1.1, and is the one addition that is taken.
+    refused(&w, Rule::Unsupported, "TOSA 1.1 has no such combination");
+    // BOOL from FP32 came with 1.1.
     let mut w = One {
         name: "CAST",
         inputs: &[("x", DType::Fp32, &[2])],
@@ -321,6 +321,28 @@ fn types_that_an_operator_does_not_take() {
     refused(&w, Rule::ErrorIf, "input FP32, output BOOL");
     w.version = [1, 1, 0];
     assert_eq!(accepted(&w).nodes[0].op, Op::Cast);
+}
+
+#[test]
+fn operators_of_later_versions_need_files_of_them() {
+    let mut w = One {
+        name: "MATMUL_T",
+        inputs: &[("a", DType::Fp32, &[2, 3, 4]), ("b", DType::Fp32, &[1, 5, 4])],
+        constants: &[("zero", DType::Fp32, &[1], &[0; 4])],
+        operands: &["a", "b", "zero", "zero"],
+        output: (DType::Fp32, &[2, 3, 5]),
+        ..One::default()
+    }
+    .build();
+    refused(&w, Rule::ErrorIf, "it came with TOSA 1.1, and the file is of 1.0");
+    w.version = [1, 1, 0];
+    assert_eq!(accepted(&w).nodes[0].op, Op::MatMulT { a_zp: 0, b_zp: 0 });
+    for (shape, rule) in
+        [(&[3, 5, 4][..], "batch size of B is 3"), (&[1, 5, 3], "inner dimension C"), (&[5, 4], "rank 2")]
+    {
+        tensor(&mut w, "b").shape = shape.to_vec();
+        refused(&w, Rule::ErrorIf, rule);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The operator table: every row of types is accepted, and rows are what decides.
 
-use accel_tosa::operators::{OperandKind, OperandType, OperatorInfo, ProfileNeed, TOSA_1_1, TypeRow};
+use accel_tosa::operators::{OperandKind, OperandType, OperatorInfo, ProfileNeed, TypeRow};
 use accel_tosa::writer::{Attribute, Writer};
 use accel_tosa::{DType, operators, read};
 
@@ -43,7 +43,7 @@ fn smallest(info: &OperatorInfo, row: &TypeRow) -> Smallest {
                 Attribute::TransposeConv { out_pad: vec![0; 4], stride: vec![1, 1], acc_type: accumulator };
             (conv, vec![image.clone(), vec![1; 4], one.clone(), one.clone(), one], image, vec![])
         }
-        "MATMUL" => {
+        "MATMUL" | "MATMUL_T" => {
             let matrix = vec![1, 2, 2];
             (Attribute::None, vec![matrix.clone(), matrix.clone(), one.clone(), one], matrix, vec![])
         }
@@ -54,6 +54,13 @@ fn smallest(info: &OperatorInfo, row: &TypeRow) -> Smallest {
         "RFFT2D" => (Attribute::None, vec![vec![1, 2, 4]], vec![1, 2, 3], vec![]),
         "AVG_POOL2D" => (pool(accumulator.code()), vec![image.clone(), one.clone(), one], image, vec![]),
         "MAX_POOL2D" => (pool(1), vec![image.clone()], image, vec![]),
+        "MAX_POOL2D_ADAPTIVE" => {
+            (Attribute::Mode(1), vec![image.clone()], image, vec![vec![1, 1], vec![1, 1], vec![0; 4]])
+        }
+        "AVG_POOL2D_ADAPTIVE" => {
+            let window = vec![vec![1, 1], vec![1, 1], vec![0; 4]];
+            (Attribute::Mode(accumulator.code()), vec![image.clone(), one.clone(), one], image, window)
+        }
         "RESIZE" => {
             let mode = if row.types[0] == row.types[1] { 1 } else { 2 };
             let operands = vec![vec![1; 4], vec![0; 2], vec![0; 2]];
@@ -121,9 +128,8 @@ fn graph(info: &OperatorInfo, row: &TypeRow) -> Writer {
         _ => {}
     }
     let mut w = Writer::new();
-    if row.extension == Some(TOSA_1_1) {
-        w.version = [1, 1, 0];
-    }
+    let (major, minor) = row.version.max(info.version());
+    w.version = [major, minor, 0];
     let (attribute, shapes, output, dims) = smallest(info, row);
     let (mut shapes, mut dims) = (shapes.into_iter(), dims.into_iter());
     let mut names = Vec::new();
@@ -199,7 +205,7 @@ fn types_outside_the_rows_are_refused() {
             };
             // Every other tensor keeps its type, so some row must have the new one beside the old ones.
             let fits = info.rows.iter().any(|row| {
-                row.extension != Some(TOSA_1_1)
+                row.version == (1, 0)
                     && row.types[0] == first
                     && info
                         .inputs
