@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use accel_kernels::{Dispatch, Module, PipelineSpec, Place, Plan, Region, Slot, State};
+use accel_kernels::{Dispatch, Module, PipelineSpec, Place, Plan, Region, Segment, Slot, State};
 use accel_vulkan::{Buffer, Engine, EngineOptions, ExecQueue, MemoryKind, Outcome, Program, devices};
 
 use crate::Result;
@@ -79,6 +79,8 @@ impl Device {
                 barrier: false,
                 label: raw.module.into(),
             }],
+            segments: Segment::whole(1),
+            decisions: 0,
             constants: Vec::new(),
             state: State::default(),
             arena_bytes: 0,

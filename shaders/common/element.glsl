@@ -1,7 +1,6 @@
 // Loads and stores of four elements in register form.
 #include "common/convert.glsl"
-
-layout(buffer_reference, scalar, buffer_reference_align = 16) buffer PtrU32x4 { uvec4 v; };
+#include "common/words.glsl"
 
 uint load_raw(uint64_t base, uint type, uint index) {
     uint width = type_bytes(type);

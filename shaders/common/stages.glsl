@@ -82,9 +82,14 @@ uvec4 int_stage(uint code, uvec4 a, uvec4 b, uint type, uint first, uint second)
 }
 
 uvec4 float_to_int(uvec4 a, uint type) {
-    // 2^31 is the first float above INT32's range; the others' bounds are exact.
-    vec4 x = roundEven(AS_F(a));
     ivec4 low = low_bound(type), high = high_bound(type);
+    if (type != T_I32) {
+        // The sum's last place is 1, so that the adder rounds.
+        vec4 sum = clamp(AS_F(a), vec4(low), vec4(high)) + 12582912.0;
+        return mix(floatBitsToUint(sum) - 0x4b400000u, uvec4(0u), is_nan(a));
+    }
+    // 2^31 is the first float above INT32's range.
+    vec4 x = roundEven(AS_F(a));
     bvec4 above = greaterThanEqual(x, vec4(high));
     bvec4 inside = greaterThan(x, vec4(low));
     ivec4 y = ivec4(mix(vec4(0.0), x, equal(inside, not(above))));

@@ -4,12 +4,13 @@
 // variant e1 SIZE=1
 // variant e2 SIZE=2
 // variant e4 SIZE=4
+// variant e16 SIZE=16
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
 #include "common/variant.glsl"
 #include "movers/word.glsl"
-layout(local_size_x = 64) in;
+layout(local_size_x_id = 31) in;
 
 struct Run {
     uint begin;
@@ -30,10 +31,10 @@ void main() {
     // Before any branch: there drivers for CPUs load once what is the same for all lanes.
     Run runs[8];
     [[unroll]] for (uint k = 0; k < 8; k++) runs[k] = p.runs.at[k];
-    uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
+    uint64_t serial = flat_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (serial * A_WORD >= p.count) return;
     uint first = uint(serial) * A_WORD;
-    uint word = 0;
+    Bits word = Bits(0);
     uint found = 0;
     [[unroll]] for (uint j = 0; j < A_WORD; j++) {
         uint index = first + j;
@@ -44,16 +45,16 @@ void main() {
         [[unroll]] for (uint k = 0; k < 8; k++) {
             uint at = column - runs[k].begin;
             if (at < runs[k].extent) {
-                word |= load_bits(p.src[k], uint64_t(row) * runs[k].extent + at) << (8 * SIZE * j);
+                word |= load_bits(p.src[k], uint64_t(row) * runs[k].extent + at) << PLACE(j);
                 found |= 1u << j;
             }
         }
     }
     if (found == (1u << A_WORD) - 1) {
-        PtrU32(p.dst + uint64_t(first) * SIZE).v = word;
+        store_word(p.dst, first, word, A_WORD);
     } else {
         [[unroll]] for (uint j = 0; j < A_WORD; j++) {
-            if ((found >> j & 1u) != 0) store_bits(p.dst, first + j, word >> (8 * SIZE * j));
+            if ((found >> j & 1u) != 0) store_bits(p.dst, first + j, word >> PLACE(j));
         }
     }
 }

@@ -2,12 +2,13 @@
 // variant e1 SIZE=1
 // variant e2 SIZE=2
 // variant e4 SIZE=4
+// variant e16 SIZE=16
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
 #include "common/variant.glsl"
 #include "movers/word.glsl"
-layout(local_size_x = 64) in;
+layout(local_size_x_id = 31) in;
 layout(push_constant, scalar) uniform Push {
     uint64_t dst;
     uint64_t values;
@@ -18,7 +19,7 @@ layout(push_constant, scalar) uniform Push {
     uint columns; // C
 } p;
 
-uint fetch(uint index) {
+Bits fetch(uint index) {
     uint c = index % p.columns;
     uint pick = index / p.columns;
     uint row = uint(clamp(PtrI32(p.indices + uint64_t(pick) * 4).v, 0, int(p.rows) - 1));
@@ -26,13 +27,13 @@ uint fetch(uint index) {
 }
 
 void main() {
-    uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
+    uint64_t serial = flat_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (serial * A_WORD >= p.count) return;
     uint first = uint(serial) * A_WORD;
     uint own = min(A_WORD, p.count - first);
-    uint word = 0;
+    Bits word = Bits(0);
     [[unroll]] for (uint j = 0; j < A_WORD; j++) {
-        if (j < own) word |= fetch(first + j) << (8 * SIZE * j);
+        if (j < own) word |= fetch(first + j) << PLACE(j);
     }
     store_word(p.dst, first, word, own);
 }

@@ -3,18 +3,21 @@
 // variant plain1 SIZE=1
 // variant plain2 SIZE=2
 // variant plain4 SIZE=4
+// variant plain16 SIZE=16
 // variant pad1 SIZE=1 PAD
 // variant pad2 SIZE=2 PAD
 // variant pad4 SIZE=4 PAD
+// variant pad16 SIZE=16 PAD
 // variant tile1 SIZE=1 TILE
 // variant tile2 SIZE=2 TILE
 // variant tile4 SIZE=4 TILE
+// variant tile16 SIZE=16 TILE
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
 #include "common/variant.glsl"
 #include "movers/word.glsl"
-layout(local_size_x = 64) in;
+layout(local_size_x_id = 31) in;
 layout(constant_id = 0) const uint RANK = 1;
 
 struct Dim {
@@ -37,9 +40,9 @@ layout(push_constant, scalar) uniform Push {
     uint base; // element of the source at coordinate zero
 } p;
 
-uint padding = 0;
+Bits padding = Bits(0);
 
-uint fetch(Dim dims[RANK], uint index) {
+Bits fetch(Dim dims[RANK], uint index) {
     uint offset = p.base;
     bool inside = true;
     [[unroll]] for (uint d = RANK; d-- > 0;) {
@@ -67,13 +70,13 @@ void main() {
 #if defined(PAD)
     padding = load_bits(p.value, 0);
 #endif
-    uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
+    uint64_t serial = flat_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (serial * A_WORD >= p.count) return;
     uint first = uint(serial) * A_WORD;
     uint own = min(A_WORD, p.count - first);
-    uint word = 0;
+    Bits word = Bits(0);
     [[unroll]] for (uint j = 0; j < A_WORD; j++) {
-        if (j < own) word |= fetch(dims, first + j) << (8 * SIZE * j);
+        if (j < own) word |= fetch(dims, first + j) << PLACE(j);
     }
     store_word(p.dst, first, word, own);
 }

@@ -3,12 +3,13 @@
 // variant e1 SIZE=1
 // variant e2 SIZE=2
 // variant e4 SIZE=4
+// variant e16 SIZE=16
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
 #include "common/variant.glsl"
 #include "movers/word.glsl"
-layout(local_size_x = 64) in;
+layout(local_size_x_id = 31) in;
 layout(push_constant, scalar) uniform Push {
     uint64_t dst;
     uint64_t indices;
@@ -20,7 +21,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 void main() {
-    uint64_t serial = flat_group() * 64 + gl_LocalInvocationID.x;
+    uint64_t serial = flat_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (serial >= p.count) return;
     uint index = uint(serial);
     uint c = index % p.columns;

@@ -1,5 +1,5 @@
-// Swaps the innermost dimension i of the source with the innermost dimension j of the output, a 32 x 32 tile
-// a workgroup: read along i, written along j. The other dimensions number the slices.
+// Swaps the innermost dimension i of the source with the innermost dimension j of the output, a tile a workgroup: read along
+// i, written along j, 32 words at a time in either. The other dimensions number the slices.
 // variant e1 SIZE=1
 // variant e2 SIZE=2
 // variant e4 SIZE=4
@@ -8,7 +8,7 @@
 #include "common/prelude.glsl"
 #include "common/variant.glsl"
 #include "movers/word.glsl"
-layout(local_size_x = 128) in;
+layout(local_size_x = 256) in;
 
 struct Dim {
     uint size;
@@ -28,17 +28,52 @@ layout(push_constant, scalar) uniform Push {
     uint i_dst; // stride of i in the output
 } p;
 
-shared uint tile[32][33];
+const uint EDGE = 32 * A_WORD;
+
+// Words along j: the one of row i = A_WORD * w + c lies in tile[c][w]. Neither order of access meets a bank twice.
+shared uint tile[A_WORD][32][33];
+
+// Up to a word of elements from `at` on, of which `own` are inside.
+uint load_some(uint64_t at, uint own, bool words) {
+    if (own == 0) return 0;
+    if (words) return PtrU32(p.src + at * SIZE).v;
+    uint word = 0;
+    for (uint e = 0; e < min(own, A_WORD); e++) word |= load_bits(p.src, at + e) << PLACE(e);
+    return word;
+}
+
+// Words by rows become words by columns.
+void turn(inout uint x[A_WORD]) {
+#if SIZE == 2
+    x = uint[](x[0] & 0xffffu | x[1] << 16, x[0] >> 16 | x[1] & 0xffff0000u);
+#elif SIZE == 1
+    uint even[2];
+    uint odd[2];
+    [[unroll]] for (uint k = 0; k < 2; k++) {
+        even[k] = x[2 * k] & 0x00ff00ffu | x[2 * k + 1] << 8 & 0xff00ff00u;
+        odd[k] = x[2 * k] >> 8 & 0x00ff00ffu | x[2 * k + 1] & 0xff00ff00u;
+    }
+    x[0] = even[0] & 0xffffu | even[1] << 16;
+    x[1] = odd[0] & 0xffffu | odd[1] << 16;
+    x[2] = even[0] >> 16 | even[1] & 0xffff0000u;
+    x[3] = odd[0] >> 16 | odd[1] & 0xffff0000u;
+#endif
+}
+
+// How many of the elements from `at` on are below `end`.
+uint left(uint at, uint end) {
+    return end > at ? end - at : 0;
+}
 
 void main() {
     uint64_t group = flat_group();
     if (group >= p.tiles) return;
     uint rest = uint(group);
-    uint across = (p.i + 31) / 32;
-    uint down = (p.j + 31) / 32;
-    uint i0 = rest % across * 32;
+    uint across = (p.i + EDGE - 1) / EDGE;
+    uint down = (p.j + EDGE - 1) / EDGE;
+    uint i0 = rest % across * EDGE;
     rest /= across;
-    uint j0 = rest % down * 32;
+    uint j0 = rest % down * EDGE;
     rest /= down;
     uint src = 0;
     uint dst = 0;
@@ -50,30 +85,29 @@ void main() {
         src += coordinate * dim.src;
         dst += coordinate * dim.dst;
     }
-    uint lane = gl_LocalInvocationID.x;
-    for (uint at = lane; at < 32 * 32; at += 128) {
-        uint i = i0 + at % 32;
-        uint j = j0 + at / 32;
-        if (i < p.i && j < p.j) tile[at % 32][at / 32] = load_bits(p.src, src + j * p.j_src + i);
+    // Whether rows begin and end on words, on either side.
+    bool words_in = (p.i | p.j_src | src) % A_WORD == 0;
+    bool words_out = (p.j | p.i_dst | dst) % A_WORD == 0;
+    uint w = gl_LocalInvocationID.x % 32;
+    uint own = left(i0 + w * A_WORD, p.i);
+    [[unroll]] for (uint step = 0; step < 32; step += 8) {
+        uint row = step + gl_LocalInvocationID.x / 32;
+        uint x[A_WORD];
+        [[unroll]] for (uint r = 0; r < A_WORD; r++) {
+            uint j = j0 + row * A_WORD + r;
+            x[r] = load_some(uint64_t(src) + j * p.j_src + i0 + w * A_WORD, j < p.j ? own : 0, words_in);
+        }
+        turn(x);
+        [[unroll]] for (uint c = 0; c < A_WORD; c++) tile[c][w][row] = x[c];
     }
     barrier();
-    // Rows of the output begin on words when their length is a multiple of a word; else elements are stored singly.
-    bool words = A_WORD > 1 && p.j % A_WORD == 0 && dst % A_WORD == 0 && p.i_dst % A_WORD == 0;
-    if (words) {
-        const uint row = 32 / A_WORD;
-        for (uint at = lane; at < 32 * row; at += 128) {
-            uint i = at / row;
-            uint j = at % row * A_WORD;
-            if (i0 + i >= p.i || j0 + j >= p.j) continue;
-            uint word = 0;
-            [[unroll]] for (uint k = 0; k < A_WORD; k++) word |= tile[i][j + k] << (8 * SIZE * k);
-            PtrU32(p.dst + uint64_t(dst + (i0 + i) * p.i_dst + j0 + j) * SIZE).v = word;
-        }
-    } else {
-        for (uint at = lane; at < 32 * 32; at += 128) {
-            uint i = at / 32;
-            uint j = at % 32;
-            if (i0 + i < p.i && j0 + j < p.j) store_bits(p.dst, dst + (i0 + i) * p.i_dst + j0 + j, tile[i][j]);
-        }
+    own = left(j0 + w * A_WORD, p.j);
+    [[unroll]] for (uint step = 0; step < EDGE; step += 8) {
+        uint row = step + gl_LocalInvocationID.x / 32;
+        if (i0 + row >= p.i || own == 0) continue;
+        uint word = tile[row % A_WORD][row / A_WORD][w];
+        uint64_t at = uint64_t(dst) + (i0 + row) * p.i_dst + j0 + w * A_WORD;
+        if (words_out) PtrU32(p.dst + at * SIZE).v = word;
+        else for (uint e = 0; e < min(own, A_WORD); e++) store_bits(p.dst, at + e, word >> PLACE(e));
     }
 }

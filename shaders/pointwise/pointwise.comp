@@ -1,12 +1,18 @@
-// A chain of pointwise stages, four consecutive elements an invocation. Most chains are short, and the driver makes a pipeline
-// of the short kernel faster.
+// A chain of pointwise stages, QUADS times four consecutive elements an invocation, so that the widest tensor moves in vectors
+// of 16 bytes. Most chains are short, and the driver makes a pipeline of the short kernel faster.
 // variant short STAGES=2 OPERANDS=3
 // variant long STAGES=8 OPERANDS=6
+// variant short_half STAGES=2 OPERANDS=3 HALF
+// variant long_half STAGES=8 OPERANDS=6 HALF
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
+#if defined(HALF)
+#include "common/half.glsl"
+#endif
 #include "common/stages.glsl"
-layout(local_size_x = 64) in;
+#include "common/quads.glsl"
+layout(local_size_x_id = 31) in;
 
 layout(constant_id = 0) const uint STAGE0 = 0u;
 layout(constant_id = 1) const uint STAGE1 = 0u;
@@ -18,7 +24,8 @@ layout(constant_id = 5) const uint STAGE5 = 0u;
 layout(constant_id = 6) const uint STAGE6 = 0u;
 layout(constant_id = 7) const uint STAGE7 = 0u;
 #endif
-// Operands: bits 0-3 the element type, 4-7 how it is read, 8-11 the immediate with the extent.
+// Operands: bits 0-3 the element type, 4-7 how it is read, 8-11 the immediate with the extent; 12: an invocation's elements
+// lie in one run, which is long enough; 13: they are one element.
 layout(constant_id = 8) const uint OPERAND0 = 0u;
 layout(constant_id = 9) const uint OPERAND1 = 0u;
 layout(constant_id = 10) const uint OPERAND2 = 0u;
@@ -27,13 +34,16 @@ layout(constant_id = 11) const uint OPERAND3 = 0u;
 layout(constant_id = 12) const uint OPERAND4 = 0u;
 layout(constant_id = 13) const uint OPERAND5 = 0u;
 #endif
+// Bits 0-3 the element type, 4: `halves` of words_of.
 layout(constant_id = 14) const uint OUTPUT = 0u;
+layout(constant_id = 15) const uint QUADS = 1u;
 
 const uint READ_SAME = 1u;    // shaped like the output
 const uint READ_SCALAR = 2u;  // one element
 const uint READ_STRIDED = 3u; // broadcast in some other way; strides in the block
 const uint READ_ROW = 5u;     // repeated every `extent` elements
 const uint READ_COLUMN = 6u;  // each repeated `extent` times
+const uint RUN = 1u << 12, ONE = 1u << 13;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t dst;
@@ -58,26 +68,16 @@ uvec4 strided_index(uint k, uvec4 element) {
     return index;
 }
 
-uvec4 load_operand(uint word, uint k, uint first) {
-    uint type = word & 15u, mode = (word >> 4) & 15u, extent = p.immediate[min(word >> 8, 14u)];
-    uint64_t base = p.operand[k];
-    if (mode == READ_SCALAR) return load_scalar(base, type, 0u);
-    uint at = first;
-    bool whole = moves_whole(base, type_bytes(type), first, p.count);
-    if (mode == READ_ROW) {
-        at = first % extent;
-        whole = moves_whole(base, type_bytes(type), at, extent) && extent % 4u == 0u;
+// Where an operand has these elements of the output.
+uvec4 place(uint word, uint k, uvec4 element) {
+    uint extent = p.immediate[min(word >> 8 & 15u, 14u)];
+    switch (word >> 4 & 15u) {
+    case READ_SCALAR: return uvec4(0u);
+    case READ_ROW: return element % extent;
+    case READ_COLUMN: return element / extent;
+    case READ_STRIDED: return strided_index(k, element);
     }
-    if ((mode == READ_SAME || mode == READ_ROW) && whole) return load_whole(base, type, at);
-    if (mode == READ_COLUMN && extent % 4u == 0u) return load_scalar(base, type, first / extent);
-    uvec4 element = min(first + uvec4(0, 1, 2, 3), uvec4(p.count - 1u));
-    switch (mode) {
-    case READ_SAME: return load_gather(base, type, element);
-    case READ_ROW: return load_gather(base, type, element % extent);
-    case READ_COLUMN: return load_gather(base, type, element / extent);
-    case READ_STRIDED: return load_gather(base, type, strided_index(k, element));
-    }
-    return uvec4(0u);
+    return element;
 }
 
 uint64_t operand_address(uint k) {
@@ -90,28 +90,89 @@ uint immediate(uint i) {
 
 #include "common/chain.glsl"
 
+uvec4 vectors[OPERANDS];
+uint first;
+bool whole;
+
+// What an invocation's quads share.
+void begin_operand(uint word, uint k) {
+    uint type = word & 15u, width = type_bytes(type);
+    if ((word & ONE) != 0u) {
+        vectors[k] = load_scalar(p.operand[k], type, place(word, k, uvec4(first)).x);
+    } else if ((word & RUN) != 0u && whole) {
+        uint at = place(word, k, uvec4(first)).x;
+        vectors[k] = load_words(p.operand[k] + uint64_t(at) * width, QUADS * width);
+    }
+}
+
+void load_operand(uint word, uint k, uint q) {
+    uint type = word & 15u;
+    if ((word & ONE) != 0u) {
+        operands[k] = vectors[k];
+    } else if ((word & RUN) != 0u && whole) {
+        operands[k] = quad_of(type, vectors[k], q);
+    } else if ((word >> 4 & 15u) != 0u && (word >> 4 & 15u) != 4u) {
+        uvec4 element = min(first + 4u * q + uvec4(0, 1, 2, 3), uvec4(p.count - 1u));
+        operands[k] = load_gather(p.operand[k], type, place(word, k, element));
+    }
+}
+
 void main() {
-    uint64_t at = (flat_group() * 64 + gl_LocalInvocationID.x) * 4;
+    uint64_t at = (flat_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x) * (4u * QUADS);
     if (at >= p.count) return;
-    uint first = uint(at);
-    operands[0] = load_operand(OPERAND0, 0, first);
-    operands[1] = load_operand(OPERAND1, 1, first);
-    operands[2] = load_operand(OPERAND2, 2, first);
+    first = uint(at);
+    whole = p.count - first >= 4u * QUADS;
+    begin_operand(OPERAND0, 0);
+    begin_operand(OPERAND1, 1);
+    begin_operand(OPERAND2, 2);
 #if OPERANDS > 3
-    operands[3] = load_operand(OPERAND3, 3, first);
-    operands[4] = load_operand(OPERAND4, 4, first);
-    operands[5] = load_operand(OPERAND5, 5, first);
+    begin_operand(OPERAND3, 3);
+    begin_operand(OPERAND4, 4);
+    begin_operand(OPERAND5, 5);
 #endif
-    uvec4 x = operands[0];
-    x = stage(STAGE0, x);
-    x = stage(STAGE1, x);
+    const uint type = OUTPUT & 15u, width = type_bytes(type);
+    uvec4 result = uvec4(0u);
+    [[unroll]] for (uint q = 0u; q < QUADS; q++) {
+        load_operand(OPERAND0, 0, q);
+        load_operand(OPERAND1, 1, q);
+        load_operand(OPERAND2, 2, q);
+#if OPERANDS > 3
+        load_operand(OPERAND3, 3, q);
+        load_operand(OPERAND4, 4, q);
+        load_operand(OPERAND5, 5, q);
+#endif
+        uvec4 x = operands[0];
+        x = stage(STAGE0, x);
+        x = stage(STAGE1, x);
 #if STAGES > 2
-    x = stage(STAGE2, x);
-    x = stage(STAGE3, x);
-    x = stage(STAGE4, x);
-    x = stage(STAGE5, x);
-    x = stage(STAGE6, x);
-    x = stage(STAGE7, x);
+        x = stage(STAGE2, x);
+        x = stage(STAGE3, x);
+        x = stage(STAGE4, x);
+        x = stage(STAGE5, x);
+        x = stage(STAGE6, x);
+        x = stage(STAGE7, x);
 #endif
-    store_quad(p.dst, OUTPUT, first, p.count, x);
+        uvec4 words = words_of(type, x, (OUTPUT & 16u) != 0u);
+        if (width == 4u) {
+            result = words;
+        } else if (width == 2u) {
+            result[2u * q] = words.x;
+            result[2u * q + 1u] = words.y;
+        } else {
+            result[q] = words.x;
+        }
+    }
+    if (whole) {
+        store_words(p.dst + uint64_t(first) * width, QUADS * width, result);
+        return;
+    }
+    // The last elements, which may end within a word.
+    uint64_t to = p.dst + uint64_t(first) * width;
+    for (uint bytes = (p.count - first) * width, i = 0u; i < bytes; i += width) {
+        uint word = result.x >> 8u * (i & 3u);
+        if (width == 4u) PtrU32(to + i).v = word;
+        else if (width == 2u) PtrU16(to + i).v = uint16_t(word);
+        else PtrU8(to + i).v = uint8_t(word);
+        if ((i + width & 3u) == 0u) result = result.yzww;
+    }
 }

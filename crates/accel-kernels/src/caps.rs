@@ -49,6 +49,9 @@ pub struct DeviceCaps {
     pub max_allocation_bytes: u64,
     /// `shaderFloat64`.
     pub float64: bool,
+    /// FP16 instructions can round to nearest even and keep subnormals (`shaderRoundingModeRTEFloat16`,
+    /// `shaderDenormPreserveFloat16`).
+    pub exact_half: bool,
     /// Cooperative-matrix shapes that passed the start-up self-test.
     pub matrices: Vec<MatrixTuple>,
 }
@@ -66,7 +69,14 @@ impl DeviceCaps {
             push_constant_bytes: 128,
             max_allocation_bytes: 1 << 30,
             float64: false,
+            exact_half: false,
             matrices: Vec::new(),
         }
+    }
+
+    /// Invocations of a workgroup of kernels that stream through memory. GPUs want few workgroups to start; CPU
+    /// implementations run each on one thread.
+    pub fn stream_lanes(&self) -> u32 {
+        if self.kind == DeviceKind::Cpu { 64 } else { 256 }
     }
 }

@@ -6,20 +6,26 @@ use half::f16;
 use crate::builder::{Builder, Launch, Value};
 use crate::epilogue::{self, Epilogue};
 use crate::stage::{Code, Element, Source, Stage};
+use crate::{DeviceCaps, DeviceKind};
 
 /// A variant of `shaders/pointwise/pointwise.comp`.
 struct Variant {
     module: &'static str,
     stages: usize,
     operands: usize,
+    /// Most quads of elements an invocation: each repeats the code of all stages.
+    quads: u32,
 }
 
-const SHORT: Variant = Variant { module: "pointwise.short", stages: 2, operands: 3 };
-const LONG: Variant = Variant { module: "pointwise.long", stages: 8, operands: 6 };
+const SHORT: Variant = Variant { module: "pointwise.short", stages: 2, operands: 3, quads: 4 };
+const LONG: Variant = Variant { module: "pointwise.long", stages: 8, operands: 6, quads: 2 };
 /// Immediates of either.
 const MAX_IMMEDIATES: usize = 15;
-/// Elements that a workgroup computes.
-const GROUP: u64 = 64 * 4;
+/// Bits of an operand's word: an invocation's elements lie in one run, or are one element.
+const RUN: u32 = 1 << 12;
+const ONE: u32 = 1 << 13;
+/// Bit of the output's word: FP16 holds the numbers that are rounded to FP8, or what rounds to the same.
+const HALVES: u32 = 1 << 4;
 
 /// A tensor that a chain reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,18 +251,27 @@ impl Chain {
         let shapes: Vec<&[u32]> =
             self.operands.iter().map(|o| builder.graph.tensor(o.tensor).shape.as_slice()).collect();
         let broadcast = Broadcast::new(&output.shape, &shapes);
-        let mut strided = false;
-        for (number, (operand, shape)) in self.operands.iter().zip(&shapes).enumerate() {
-            let mode = if operand.indexed { Mode::Indexed } else { Mode::of(shape, &output.shape) };
-            strided |= mode == Mode::Strided;
+        let modes = self.operands.iter().zip(&shapes).map(|(operand, shape)| {
+            if operand.indexed { Mode::Indexed } else { Mode::of(shape, &output.shape) }
+        });
+        let modes: Vec<Mode> = modes.collect();
+        let quads = self.quads(&modes, element, builder.caps).min(variant.quads);
+        for (number, (operand, mode)) in self.operands.iter().zip(&modes).enumerate() {
             let mut word = operand.element as u32 | mode.number() << 4;
+            word |= mode.shared(&broadcast, number, 4 * quads);
             if let Mode::Row(extent) | Mode::Column(extent) = mode {
                 word |= (immediates.len() as u32) << 8;
-                immediates.push(extent);
+                immediates.push(*extent);
             }
             constants.push((8 + number as u32, word));
         }
-        constants.push((14, element as u32));
+        // A few more bits than FP8 has are left to the cast alone, so that rounding twice changes nothing.
+        let narrow =
+            matches!(self.operands[0].element, Element::F16 | Element::Bf16 | Element::E4M3 | Element::E5M2);
+        let halves = if self.stages.is_empty() && narrow { HALVES } else { 0 };
+        let lanes = builder.caps.stream_lanes();
+        constants.extend([(14, element as u32 | halves), (15, quads), (31, lanes)]);
+        let strided = modes.contains(&Mode::Strided);
         let mut reads: Vec<Value> = self.operands.iter().map(|o| builder.tensor(o.tensor)).collect();
         // The kernel's parameter block has places for all operands: the unused ones repeat the first.
         reads.resize(variant.operands, reads[0]);
@@ -266,15 +281,27 @@ impl Chain {
         let detail = if self.operators.len() > 1 { self.operators.join("+") } else { String::new() };
         let mut params = vec![count as u32];
         params.extend(immediates);
+        let half = if builder.caps.exact_half { "_half" } else { "" };
         builder.launch(&Launch {
-            module: variant.module,
+            module: &format!("{}{half}", variant.module),
             constants: &constants,
             writes: &[Value::Tensor(self.current)],
             reads: &reads,
             params: &params,
-            groups: count.div_ceil(GROUP),
+            groups: count.div_ceil(u64::from(4 * quads * lanes)),
             detail: &detail,
         })
+    }
+
+    /// Quads of elements an invocation: as many as make 16 bytes of the widest tensor that is read along the output.
+    fn quads(&self, modes: &[Mode], output: Element, caps: &DeviceCaps) -> u32 {
+        if caps.kind == DeviceKind::Cpu {
+            return 1;
+        }
+        let streamed =
+            self.operands.iter().zip(modes).filter(|(_, mode)| !matches!(mode, Mode::Scalar | Mode::Indexed));
+        let widest = streamed.map(|(operand, _)| operand.element.bytes()).fold(output.bytes(), u32::max);
+        4 / widest
     }
 }
 
@@ -321,6 +348,23 @@ impl Mode {
             ([0, 1], [_, extent]) => Self::Row(*extent),
             ([1, 0], [_, extent]) => Self::Column(*extent),
             _ => Self::Strided,
+        }
+    }
+
+    /// How the `step` elements of an invocation lie in operand `number`: [`RUN`], [`ONE`], or anyhow.
+    fn shared(self, broadcast: &Broadcast, number: usize, step: u32) -> u32 {
+        let fits = |extent: u32| extent.is_multiple_of(step);
+        match self {
+            Self::Same => RUN,
+            Self::Scalar => ONE,
+            Self::Row(extent) if fits(extent) => RUN,
+            Self::Column(extent) if fits(extent) => ONE,
+            Self::Strided => match (broadcast.dimensions.last(), broadcast.strides[number].last()) {
+                (Some(&extent), Some(1)) if fits(extent) => RUN,
+                (Some(&extent), Some(0)) if fits(extent) => ONE,
+                _ => 0,
+            },
+            Self::Row(_) | Self::Column(_) | Self::Indexed => 0,
         }
     }
 

@@ -246,6 +246,8 @@ impl Properties {
                 push_constant_bytes: limits.max_push_constants_size,
                 max_allocation_bytes: v11.max_memory_allocation_size.min(v13.max_buffer_size),
                 float64: features.core.shader_float64 == vk::TRUE,
+                exact_half: v12.shader_rounding_mode_rte_float16 == vk::TRUE
+                    && v12.shader_denorm_preserve_float16 == vk::TRUE,
                 // A shape belongs here once a start-up self-test has compared it with a scalar oracle; there is
                 // no such test yet, so kernels get none.
                 matrices: Vec::new(),

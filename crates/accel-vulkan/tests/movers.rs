@@ -5,7 +5,7 @@ mod common;
 
 use accel_tosa::DType::{self, Fp16, Fp32, Int8, Int16, Int32};
 use accel_tosa::writer::{Attribute, Writer};
-use common::{noise, run};
+use common::{noise, run_both as run};
 
 /// Types of each element size.
 const TYPES: [DType; 3] = [Int8, Fp16, Int32];
@@ -79,11 +79,13 @@ fn check(
 
 #[test]
 fn transpose_moves_every_element() {
-    let cases: [(&[usize], &[usize]); 8] = [
+    let cases: [(&[usize], &[usize]); 10] = [
         (&[1, 1], &[1, 0]),
         (&[5, 3], &[1, 0]),
         (&[67, 45], &[1, 0]),
         (&[64, 96], &[1, 0]),
+        (&[136, 260], &[1, 0]),
+        (&[2, 10, 130, 9], &[0, 1, 3, 2]),
         (&[2, 40, 33, 4], &[0, 2, 1, 3]),
         (&[2, 11, 9, 35], &[0, 3, 1, 2]),
         (&[3, 8, 16, 12], &[3, 1, 0, 2]),

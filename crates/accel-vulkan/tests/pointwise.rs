@@ -3,9 +3,10 @@
 
 mod common;
 
-use accel_tosa::DType::{self, Bf16, Bool, Fp16, Fp32, Int8, Int16, Int32};
+use accel_kernels::DeviceKind::{Cpu, Discrete};
+use accel_tosa::DType::{self, Bf16, Bool, Fp8E4M3, Fp8E5M2, Fp16, Fp32, Int8, Int16, Int32};
 use accel_tosa::writer::{Attribute, Writer};
-use common::{noise, run};
+use common::{noise, run, run_as, run_both};
 use half::{bf16, f16};
 
 /// A graph with an operator on each of `inputs` alone.
@@ -23,7 +24,7 @@ fn unary(ops: &[&str], from: DType, to: DType, count: usize) -> Writer {
 
 fn cast(from: DType, to: DType, input: &[u8]) -> Option<Vec<u8>> {
     let count = input.len() / from.bytes().unwrap();
-    Some(run(&unary(&["CAST"], from, to, count), &[input])?.remove(0))
+    Some(run_both(&unary(&["CAST"], from, to, count), &[input])?.remove(0))
 }
 
 #[test]
@@ -49,6 +50,63 @@ fn every_half_widens_and_every_kind_of_float_narrows() {
         } else {
             assert_eq!(narrow, f16::from_f32(*x).to_bits(), "{x:e}");
             assert_eq!(brain, bf16::from_f32(*x).to_bits(), "{x:e}");
+        }
+    }
+}
+
+/// The value of an FP8 code's magnitude, and the first magnitude that is no number.
+fn fp8(to: DType, magnitude: u8) -> (f64, u8) {
+    let (bits, bias, end) = if to == Fp8E4M3 { (3, 7, 0x7f) } else { (2, 15, 0x7c) };
+    let (exponent, fraction) = (i32::from(magnitude >> bits), f64::from(magnitude & ((1 << bits) - 1)));
+    let step = f64::from(1_u32 << bits);
+    let value = if exponent == 0 { fraction / step * 2.0 } else { 1.0 + fraction / step };
+    (value * 2_f64.powi(exponent - bias), end)
+}
+
+/// The code of the nearest FP8 number, the even one of two; beyond the largest what the type has for that.
+fn to_fp8(to: DType, x: f64) -> u8 {
+    let sign = if x.is_sign_negative() { 0x80 } else { 0 };
+    let end = fp8(to, 0).1;
+    let distance = |code: u8| (fp8(to, code).0 - x.abs().min(1e9)).abs();
+    // The code at the end stands for the next number that the format would have.
+    let nearest = (0..=end).min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then((a & 1).cmp(&(b & 1))));
+    sign | nearest.unwrap()
+}
+
+#[test]
+fn every_half_and_every_bfloat16_narrows_to_fp8_and_back() {
+    let all: Vec<u16> = (0..=u16::MAX).collect();
+    let codes: Vec<u8> = (0..=u8::MAX).collect();
+    for to in [Fp8E4M3, Fp8E5M2] {
+        for from in [Fp16, Bf16] {
+            let value = |bits: u16| match from {
+                Fp16 => f16::from_bits(bits).to_f64(),
+                _ => bf16::from_bits(bits).to_f64(),
+            };
+            for kind in [Cpu, Discrete] {
+                let Some(narrow) = run_as(kind, &unary(&["CAST"], from, to, all.len()), &[&bytes!(all)])
+                else {
+                    return;
+                };
+                for (&bits, &code) in all.iter().zip(&narrow[0]) {
+                    let is_nan = code & 0x7f > fp8(to, 0).1 || to == Fp8E4M3 && code & 0x7f == 0x7f;
+                    match value(bits) {
+                        x if x.is_nan() => assert!(is_nan, "{from} {bits:#x} became {to} {code:#x}"),
+                        x => assert_eq!(code, to_fp8(to, x), "{from} {x:e} to {to}"),
+                    }
+                }
+                let wide = run_as(kind, &unary(&["CAST"], to, from, codes.len()), &[&codes]).unwrap();
+                for (&code, bits) in codes.iter().zip(numbers!(u16, &wide[0])) {
+                    let (magnitude, end) = fp8(to, code & 0x7f);
+                    let is_number = code & 0x7f < end;
+                    let sign = if code < 0x80 { 1.0 } else { -1.0 };
+                    match (is_number, to == Fp8E5M2 && code & 0x7f == end) {
+                        (true, _) => assert_eq!(value(bits), sign * magnitude, "{to} {code:#x}"),
+                        (false, true) => assert_eq!(value(bits), sign * f64::INFINITY),
+                        (false, false) => assert!(value(bits).is_nan(), "{to} {code:#x}"),
+                    }
+                }
+            }
         }
     }
 }
@@ -184,7 +242,7 @@ fn maximum_and_clamp_treat_nan_as_their_mode_says() {
 /// `[outer, inner]` of every pair of broadcast operands of up to six dimensions.
 #[test]
 fn every_way_to_broadcast_reads_the_right_element() {
-    let shapes: [(&[i32], &[i32]); 9] = [
+    let shapes: [(&[i32], &[i32]); 12] = [
         (&[5], &[1]),
         (&[1, 8], &[5, 8]),
         (&[5, 8], &[5, 1]),
@@ -194,6 +252,9 @@ fn every_way_to_broadcast_reads_the_right_element() {
         (&[2, 3, 1, 5], &[2, 1, 4, 1]),
         (&[2, 1, 3, 1, 2, 3], &[1, 2, 3, 2, 1, 3]),
         (&[2, 1, 2, 1, 3, 1], &[1, 3, 1, 2, 1, 5]),
+        (&[3, 2, 16], &[3, 1, 16]),
+        (&[3, 32], &[3, 1]),
+        (&[2, 3, 16], &[2, 1, 1]),
     ];
     for (left, right) in shapes {
         let output: Vec<i32> = left.iter().zip(right).map(|(a, b)| *a.max(b)).collect();
@@ -205,7 +266,7 @@ fn every_way_to_broadcast_reads_the_right_element() {
         w.input("b", Int32, right);
         w.op("SUB", Attribute::None, &["a", "b"], "c", Int32, &output);
         w.output("c");
-        let Some(outputs) = run(&w, &[&bytes!(a), &bytes!(b)]) else { return };
+        let Some(outputs) = run_both(&w, &[&bytes!(a), &bytes!(b)]) else { return };
         let element = |shape: &[i32], mut index: usize| {
             let mut at = 0;
             let mut step = 1;
@@ -237,7 +298,7 @@ fn narrow_integers_shift_and_invert_at_every_tail() {
         w.op("ARITHMETIC_RIGHT_SHIFT", Attribute::Round(true), &["a", "b"], "round", Int8, &shape);
         w.op("BITWISE_NOT", Attribute::None, &["a"], "not", Int8, &shape);
         ["left", "right", "round", "not"].iter().for_each(|name| w.output(name));
-        let Some(outputs) = run(&w, &[&bytes!(a), &bytes!(b)]) else { return };
+        let Some(outputs) = run_both(&w, &[&bytes!(a), &bytes!(b)]) else { return };
         let pairs = || a.iter().zip(&b);
         let expected: [Vec<i8>; 4] = [
             pairs().map(|(a, b)| a << b).collect(),

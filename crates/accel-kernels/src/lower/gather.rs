@@ -2,7 +2,7 @@
 
 use accel_tosa::{Node, Refusal};
 
-use super::movers::{LANES, element_bytes, word_groups};
+use super::movers::{copy, element_bytes, stream_constants, stream_groups, wider};
 use crate::builder::{Builder, Launch};
 
 pub(crate) fn gather(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
@@ -10,11 +10,11 @@ pub(crate) fn gather(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refus
     let count = builder.graph.tensor(node.outputs[0]).bytes() / rows.size as u64;
     builder.launch(&Launch {
         module: &format!("gather.e{}", rows.size),
-        constants: &[],
+        constants: &stream_constants(builder),
         writes: &[builder.tensor(node.outputs[0])],
         reads: &[builder.tensor(node.inputs[0]), builder.tensor(node.inputs[1])],
         params: &[count as u32, rows.values, rows.picks, rows.columns],
-        groups: word_groups(count, rows.size),
+        groups: stream_groups(builder, count, rows.size),
         detail: &format!("{} of {} rows of {}", rows.picks, rows.values, rows.columns),
     })
 }
@@ -22,24 +22,15 @@ pub(crate) fn gather(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refus
 pub(crate) fn scatter(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
     let rows = Rows::of(builder, node, 2)?;
     let output = builder.tensor(node.outputs[0]);
-    let bytes = builder.graph.tensor(node.outputs[0]).bytes();
-    builder.launch(&Launch {
-        module: "copy_bytes",
-        constants: &[],
-        writes: &[output],
-        reads: &[builder.tensor(node.inputs[0])],
-        params: &[bytes as u32, (bytes >> 32) as u32],
-        groups: bytes.div_ceil(LANES * 4),
-        detail: "values",
-    })?;
+    copy(builder, output, builder.tensor(node.inputs[0]))?;
     let count = builder.graph.tensor(node.inputs[2]).bytes() / rows.size as u64;
     builder.launch(&Launch {
         module: &format!("scatter.e{}", rows.size),
-        constants: &[],
+        constants: &stream_constants(builder),
         writes: &[output],
         reads: &[builder.tensor(node.inputs[1]), builder.tensor(node.inputs[2])],
         params: &[count as u32, rows.values, rows.picks, rows.columns],
-        groups: count.div_ceil(LANES),
+        groups: count.div_ceil(u64::from(builder.caps.stream_lanes())),
         detail: &format!("{} of {} rows of {}", rows.picks, rows.values, rows.columns),
     })
 }
@@ -65,9 +56,9 @@ impl Rows {
                 builder.unsupported(format!("{} takes values of rank 3 and indices of rank 2", builder.at.1))
             );
         };
-        while size < 4 && columns.is_multiple_of(2) {
-            size *= 2;
-            columns /= 2;
+        while let Some(by) = wider(size).filter(|by| columns.is_multiple_of(*by)) {
+            size *= by as usize;
+            columns /= by;
         }
         Ok(Self { size, values, picks, columns })
     }

@@ -8,12 +8,16 @@ use accel_tosa::{DType, Node, Refusal, TensorId};
 use crate::builder::{Builder, Launch, Value};
 use crate::finish::bytes_of;
 
-/// Invocations of a workgroup of `move.comp` and `concat.comp`.
+/// Invocations of a workgroup of kernels that do not stream.
 pub(crate) const LANES: u64 = 64;
 /// Operands of one launch of `concat.comp`.
 const CONCAT_OPERANDS: usize = 8;
-/// Edge of a tile of `transpose.comp`.
-const TILE_EDGE: u32 = 32;
+/// Words along the edge of a tile of `transpose.comp`.
+const TILE_WORDS: u32 = 32;
+/// Bytes that an invocation moves at once.
+const VECTOR: u64 = 16;
+/// Number of the specialization constant of a workgroup's invocations.
+const LANES_CONSTANT: u32 = 31;
 
 /// A dimension of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +50,7 @@ struct Gather {
     dims: Vec<Dim>,
     /// Source element at coordinate zero.
     base: u32,
-    /// Bytes of an element: 1, 2 or 4.
+    /// Bytes of an element: 1, 2, 4 or 16.
     size: usize,
     beyond: Beyond,
 }
@@ -56,11 +60,11 @@ pub(crate) fn copy(builder: &mut Builder<'_>, to: Value, from: Value) -> Result<
     let bytes = bytes_of(builder, to);
     builder.launch(&Launch {
         module: "copy_bytes",
-        constants: &[],
+        constants: &stream_constants(builder),
         writes: &[to],
         reads: &[from],
         params: &[bytes as u32, (bytes >> 32) as u32],
-        groups: bytes.div_ceil(LANES * 4),
+        groups: stream_groups(builder, bytes.div_ceil(VECTOR), VECTOR as usize),
         detail: "",
     })
 }
@@ -136,10 +140,10 @@ pub(crate) fn concat(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Resul
         runs.push((row, columns(id), id));
         row += columns(id);
     }
-    while size < 4 && runs.iter().all(|run| run.1 % 2 == 0) {
-        size *= 2;
-        row /= 2;
-        runs.iter_mut().for_each(|run| *run = (run.0 / 2, run.1 / 2, run.2));
+    while let Some(by) = wider(size).filter(|by| runs.iter().all(|run| run.1.is_multiple_of(*by))) {
+        size *= by as usize;
+        row /= by;
+        runs.iter_mut().for_each(|run| *run = (run.0 / by, run.1 / by, run.2));
     }
     let count = graph.tensor(node.outputs[0]).bytes() / size as u64;
     let (magic, shift) = magic(row);
@@ -152,11 +156,11 @@ pub(crate) fn concat(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Resul
         reads.push(builder.words(&words));
         builder.launch(&Launch {
             module: &format!("concat.e{size}"),
-            constants: &[],
+            constants: &stream_constants(builder),
             writes: &[builder.tensor(node.outputs[0])],
             reads: &reads,
             params: &[count as u32, row, magic, shift],
-            groups: word_groups(count, size),
+            groups: stream_groups(builder, count, size),
             detail: "",
         })?;
     }
@@ -188,32 +192,35 @@ impl Gather {
             merged.push(Dim { size: 1, start: 0, extent: 1, stride: 1 });
         }
         self.dims = merged;
-        while self.size < 4 && self.widen().is_some() {}
+        while self.widen().is_some() {}
     }
 
-    /// Takes two elements as one where every run is even.
+    /// Takes several elements as one where all runs are multiples of them.
     fn widen(&mut self) -> Option<()> {
+        let by = wider(self.size)?;
         let (inner, outer) = self.dims.split_last_mut()?;
-        let even = |n: u32| n.is_multiple_of(2);
+        let fits = |n: u32| n.is_multiple_of(by);
         if matches!(self.beyond, Beyond::Operand(_)) {
             return None;
         }
-        let runs = inner.stride == 1 && even(inner.size) && even(inner.start as u32) && even(inner.extent);
-        if !runs || !even(self.base) || !outer.iter().all(|dim| even(dim.stride as u32)) {
+        let runs = inner.stride == 1 && fits(inner.size) && fits(inner.start as u32) && fits(inner.extent);
+        if !runs || !fits(self.base) || !outer.iter().all(|dim| fits(dim.stride as u32)) {
             return None;
         }
-        inner.size /= 2;
-        inner.start /= 2;
-        inner.extent /= 2;
-        outer.iter_mut().for_each(|dim| dim.stride /= 2);
+        inner.size /= by;
+        inner.start /= by as i32;
+        inner.extent /= by;
+        outer.iter_mut().for_each(|dim| dim.stride /= by as i32);
         if inner.size == 1 && !outer.is_empty() {
             self.dims.pop();
         }
-        self.base /= 2;
-        if let Beyond::Value(value) = &mut self.beyond {
+        self.base /= by;
+        if let Beyond::Value(value) = &mut self.beyond
+            && self.size < 4
+        {
             *value |= *value << (8 * self.size);
         }
-        self.size *= 2;
+        self.size *= by as usize;
         Some(())
     }
 
@@ -225,7 +232,7 @@ impl Gather {
     /// Whether both dimensions that run along memory are long enough for a tile to pay.
     fn wants_tiles(&self, at: usize) -> bool {
         let last = self.dims.len() - 1;
-        at != last && self.dims[at].size.min(self.dims[last].size) >= TILE_EDGE / 4
+        self.size <= 4 && at != last && self.dims[at].size.min(self.dims[last].size) >= TILE_WORDS / 4
     }
 
     fn count(&self) -> u64 {
@@ -248,7 +255,7 @@ impl Gather {
             Beyond::Never => "plain",
             Beyond::Wraps => "tile",
             Beyond::Value(value) => {
-                reads.push(builder.words(&[value]));
+                reads.push(builder.words(&[value; 4]));
                 "pad"
             }
             Beyond::Operand(id) => {
@@ -258,11 +265,11 @@ impl Gather {
         };
         builder.launch(&Launch {
             module: &format!("move.{kind}{}", self.size),
-            constants: &[(0, self.dims.len() as u32)],
+            constants: &[&[(0, self.dims.len() as u32)], &stream_constants(builder)[..]].concat(),
             writes: &[builder.tensor(node.outputs[0])],
             reads: &reads,
             params: &[count as u32, self.base],
-            groups: word_groups(count, self.size),
+            groups: stream_groups(builder, count, self.size),
             detail: &format!("rank {}", self.dims.len()),
         })
     }
@@ -277,7 +284,8 @@ impl Gather {
         let last = self.dims.len() - 1;
         let (i, j) = (self.dims[at], self.dims[last]);
         let mut words = Vec::new();
-        let mut tiles = i.size.div_ceil(TILE_EDGE) * j.size.div_ceil(TILE_EDGE);
+        let edge = TILE_WORDS * 4 / self.size as u32;
+        let mut tiles = i.size.div_ceil(edge) * j.size.div_ceil(edge);
         let mut rank = 0;
         for (d, dim) in self.dims.iter().enumerate().filter(|&(d, _)| d != at && d != last) {
             words.extend([dim.size, dim.stride as u32, strides[d]]);
@@ -326,6 +334,25 @@ pub(crate) fn element_bytes(builder: &Builder<'_>, id: TensorId) -> Result<usize
             builder.at.1
         ))),
     }
+}
+
+/// How many elements of `size` bytes make the next larger kind that the kernels move: words, then vectors of 16 bytes.
+pub(crate) fn wider(size: usize) -> Option<u32> {
+    match size {
+        1 | 2 => Some(2),
+        4 => Some(4),
+        _ => None,
+    }
+}
+
+/// Workgroups of streaming kernels whose invocations own a word each, or an element of 16 bytes.
+pub(crate) fn stream_groups(builder: &Builder<'_>, count: u64, size: usize) -> u64 {
+    count.div_ceil((4 / size as u64).max(1)).div_ceil(u64::from(builder.caps.stream_lanes()))
+}
+
+/// Specialization constants of streaming kernels.
+pub(crate) fn stream_constants(builder: &Builder<'_>) -> [(u32, u32); 1] {
+    [(LANES_CONSTANT, builder.caps.stream_lanes())]
 }
 
 /// Workgroups of kernels whose invocations own a 32-bit word each.
@@ -383,6 +410,24 @@ mod tests {
     }
 
     #[test]
+    fn runs_of_whole_vectors_move_as_such() {
+        let dims = vec![
+            Dim { size: 6, start: -1, extent: 4, stride: 32 },
+            Dim { size: 16, start: 8, extent: 32, stride: 1 },
+        ];
+        let mut gather = Gather { dims, base: 8, size: 2, beyond: Beyond::Value(0x1234) };
+        gather.simplify();
+        assert_eq!((gather.size, gather.base, gather.beyond), (16, 1, Beyond::Value(0x1234_1234)));
+        assert_eq!(
+            gather.dims,
+            [
+                Dim { size: 6, start: -1, extent: 4, stride: 4 },
+                Dim { size: 2, start: 1, extent: 4, stride: 1 }
+            ]
+        );
+    }
+
+    #[test]
     fn a_run_that_widens_to_one_element_is_no_dimension() {
         let dims = vec![
             Dim { size: 7, start: 0, extent: 7, stride: -4 },
@@ -397,11 +442,11 @@ mod tests {
     #[test]
     fn a_reversed_dimension_does_not_merge_with_its_inner_one() {
         let dims = vec![
-            Dim { size: 3, start: 0, extent: 3, stride: 8 },
-            Dim { size: 2, start: 0, extent: 2, stride: -4 },
-            Dim { size: 4, start: 0, extent: 4, stride: 1 },
+            Dim { size: 3, start: 0, extent: 3, stride: 10 },
+            Dim { size: 2, start: 0, extent: 2, stride: -5 },
+            Dim { size: 5, start: 0, extent: 5, stride: 1 },
         ];
-        let mut gather = Gather { dims: dims.clone(), base: 4, size: 4, beyond: Beyond::Never };
+        let mut gather = Gather { dims: dims.clone(), base: 5, size: 4, beyond: Beyond::Never };
         gather.simplify();
         assert_eq!(gather.dims, dims);
     }

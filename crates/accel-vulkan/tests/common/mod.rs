@@ -33,6 +33,14 @@ pub fn run(writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     run_as(engine()?.caps().kind, writer, inputs)
 }
 
+/// [`run`] with the kernels for CPUs, which those for GPUs must match bit for bit.
+pub fn run_both(writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
+    let outputs = run_as(DeviceKind::Cpu, writer, inputs)?;
+    let others = run_as(DeviceKind::Discrete, writer, inputs)?;
+    assert!(outputs == others, "the kernels for GPUs give other bits than those for CPUs");
+    Some(outputs)
+}
+
 /// [`run`] with the kernels that are chosen for devices of this kind.
 pub fn run_as(kind: DeviceKind, writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     Some(submissions(kind, writer, &[inputs])?.remove(0))

@@ -1,0 +1,41 @@
+// The quads of elements in vectors of one, two or four words.
+// Quad `q` of a vector, in register form.
+uvec4 quad_of(uint type, uvec4 words, uint q) {
+    uint width = type_bytes(type);
+    if (width == 4u) return words;
+    if (width == 2u) {
+        uint low = words[2u * q], high = words[2u * q + 1u];
+#if defined(HALF)
+        if (type == T_F16) return floatBitsToUint(f16_pairs(low, high));
+#endif
+        if (type == T_BF16) return uvec4(low << 16, low & 0xffff0000u, high << 16, high & 0xffff0000u);
+        return widen(type, uvec4(low & 0xffffu, low >> 16, high & 0xffffu, high >> 16));
+    }
+    uint word = words[q];
+#if defined(HALF)
+    if (type == T_E4M3) return e4m3_quad(word);
+    if (type == T_E5M2) return e5m2_quad(word);
+#endif
+    return widen(type, uvec4(word) >> uvec4(0, 8, 16, 24) & 0xffu);
+}
+
+// The words of a quad. `halves`: FP16 holds its numbers, or whatever rounds to the same FP8.
+uvec4 words_of(uint type, uvec4 x, bool halves) {
+    uint width = type_bytes(type);
+#if defined(HALF)
+    if (type == T_F16) return uvec4(pack_f16(uintBitsToFloat(x)), 0u, 0u);
+    if (halves && (type == T_E4M3 || type == T_E5M2)) {
+        uvec2 pairs = pack_f16(uintBitsToFloat(x));
+        if (type == T_E4M3) return uvec4(low_bytes(e4m3_of_halves(pairs.x), e4m3_of_halves(pairs.y)));
+        return uvec4(low_bytes(e5m2_of_halves(pairs.x), e5m2_of_halves(pairs.y)));
+    }
+#endif
+    x = narrow(type, x);
+    if (width == 4u) return x;
+    if (width == 2u) {
+        x &= 0xffffu;
+        return uvec4(x.x | x.y << 16, x.z | x.w << 16, 0u, 0u);
+    }
+    x = (x & 0xffu) << uvec4(0, 8, 16, 24);
+    return uvec4(x.x | x.y | x.z | x.w);
+}
