@@ -178,8 +178,7 @@ impl Backend for VulkanBackend {
         let engine = self.engine();
         let graph = accel_tosa::read(source.artifact).map_err(|refusal| refused(&refusal))?;
         let plan = accel_kernels::lower(&graph, engine.caps()).map_err(|refusal| refused(&refusal))?;
-        let bytes =
-            plan.arena_bytes.saturating_add(plan.constants.len() as u64).saturating_add(plan.state.bytes);
+        let bytes = plan.bytes();
         if !(source.reserve)(bytes) {
             let message = format!(
                 "The program needs {bytes} bytes of device memory for its constants and intermediate tensors, which \

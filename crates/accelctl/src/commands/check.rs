@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use accel_kernels::{DeviceCaps, Plan, lower};
-use accel_tosa::{Graph, Refusal, TensorId, read as read_graph};
+use accel_kernels::{DeviceCaps, Next, Plan, lower};
+use accel_tosa::{Graph, Node, Op, Refusal, TensorId, read as read_graph};
 use serde_json::{Value, json};
 
 use crate::error::{Error, RAN, Result, rule_code};
@@ -63,14 +63,27 @@ fn print(graph: &Graph) {
     let mut counts: Vec<_> = histogram(graph).into_iter().collect();
     counts.sort_by_key(|(name, count)| (usize::MAX - count, *name));
     let words: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-    println!("{} operators: {}", graph.nodes.len(), words.join(", "));
+    let total: usize = counts.iter().map(|(_, count)| count).sum();
+    println!("{total} operators: {}", words.join(", "));
 }
 
 fn print_plan(plan: &Plan) {
-    for dispatch in &plan.dispatches {
-        let [x, y, z] = dispatch.groups;
-        let barrier = if dispatch.barrier { "  after a barrier" } else { "" };
-        println!("  {}  groups {x}x{y}x{z}{barrier}", dispatch.label);
+    for (number, segment) in plan.segments.iter().enumerate() {
+        if plan.segments.len() > 1 {
+            println!(" segment {number}");
+        }
+        for dispatch in &plan.dispatches[segment.dispatches.start as usize..segment.dispatches.end as usize] {
+            let [x, y, z] = dispatch.groups;
+            let barrier = if dispatch.barrier { "  after a barrier" } else { "" };
+            println!("  {}  groups {x}x{y}x{z}{barrier}", dispatch.label);
+        }
+        match segment.next {
+            Next::End => {}
+            Next::Segment(next) => println!("  then segment {next}"),
+            Next::Decide { on_true, on_false, .. } => {
+                println!("  then the host decides: segment {on_true} if true, else {on_false}");
+            }
+        }
     }
     println!(
         "{} pipelines, arena of {} bytes, constants of {} bytes",
@@ -107,8 +120,21 @@ fn plan_json(plan: &Plan) -> Value {
             json!({ "label": dispatch.label, "groups": dispatch.groups, "barrier": dispatch.barrier })
         })
         .collect();
+    let segments: Vec<_> = plan
+        .segments
+        .iter()
+        .map(|segment| {
+            let next = match segment.next {
+                Next::End => json!(null),
+                Next::Segment(next) => json!({ "segment": next }),
+                Next::Decide { on_true, on_false, .. } => json!({ "if_true": on_true, "if_false": on_false }),
+            };
+            json!({ "dispatches": [segment.dispatches.start, segment.dispatches.end], "next": next })
+        })
+        .collect();
     json!({
         "dispatches": dispatches,
+        "segments": segments,
         "pipelines": plan.pipelines.len(),
         "arena_bytes": plan.arena_bytes,
         "constant_bytes": plan.constants.len(),
@@ -138,10 +164,21 @@ fn profiles(graph: &Graph) -> Vec<&'static str> {
         .collect()
 }
 
+/// Operators by name, those of inner graphs too.
 fn histogram(graph: &Graph) -> BTreeMap<&'static str, usize> {
-    let mut counts = BTreeMap::new();
-    for node in &graph.nodes {
-        *counts.entry(node.op.name()).or_default() += 1;
+    fn count(nodes: &[Node], counts: &mut BTreeMap<&'static str, usize>) {
+        for node in nodes {
+            *counts.entry(node.op.name()).or_default() += 1;
+            let (Op::CondIf { then_graph: first, else_graph: second }
+            | Op::WhileLoop { cond_graph: first, body_graph: second }) = &node.op
+            else {
+                continue;
+            };
+            count(&first.nodes, counts);
+            count(&second.nodes, counts);
+        }
     }
+    let mut counts = BTreeMap::new();
+    count(&graph.nodes, &mut counts);
     counts
 }
