@@ -93,7 +93,8 @@ impl Npy {
 
     /// The bytes of a file.
     pub fn encode(&self) -> Vec<u8> {
-        let order = if self.kind.ends_with('1') { '|' } else { '<' };
+        // A byte has no order, but TOSA's verifier knows FP8E4M3 by this name only.
+        let order = if self.kind.ends_with('1') && self.kind != "V1" { '|' } else { '<' };
         let shape: String = self.shape.iter().map(|dimension| format!("{dimension}, ")).collect();
         // A tuple of one keeps its comma; the others lose the last one.
         let shape = match self.shape.len() {
@@ -158,6 +159,10 @@ mod tests {
         assert_eq!(&bytes[..10], b"\x93NUMPY\x01\x00\x76\x00");
         assert_eq!(&bytes[10..10 + text.len()], text.as_bytes());
         assert_eq!(bytes[127], b'\n');
+        for (kind, descr) in [("u1", "'|u1'"), ("V1", "'<V1'")] {
+            let bytes = array(kind, &[3], 1).encode();
+            assert!(String::from_utf8_lossy(&bytes).contains(descr));
+        }
     }
 
     fn with_header(version: u8, header: &str, data: &[u8]) -> Vec<u8> {
