@@ -244,7 +244,7 @@ impl Faults {
 
     /// With buffers of more than half the limit, so that one that is kept by mistake is missed.
     fn buffers_end_within(&self, bytes: u64) -> Outcome {
-        for round in 0..12 {
+        for round in 0..6 {
             let remote = Remote::new(self)?;
             let mut cookies = Vec::new();
             for turn in 0..3 {

@@ -169,7 +169,7 @@ fn flood(node: &Path, model: &Path) -> Outcome<String> {
     }
 }
 
-/// Moves 16 MiB there and back, four times; the best of each.
+/// Moves 16 MiB there and back, twice; the best of each.
 fn transfer(node: &Path) -> Outcome<String> {
     const BYTES: usize = 16 << 20;
     let client = open(node)?;
@@ -179,7 +179,7 @@ fn transfer(node: &Path) -> Outcome<String> {
     let data: Vec<u8> = (0..BYTES).map(|n| ((n * 7) >> 4) as u8).collect();
     let mut back = vec![0; BYTES];
     let (mut up, mut down) = (Duration::MAX, Duration::MAX);
-    for _ in 0..4 {
+    for _ in 0..2 {
         let start = Instant::now();
         client.write_buffer(buffer, 0, &data)?;
         up = up.min(start.elapsed());
@@ -204,12 +204,22 @@ fn unplug(node: &Path, model: &Path) -> Outcome<String> {
         last = client.submit(work.queue, work.program, &work.bindings, None)?;
     }
     let execution = client.execute_async(work.queue, work.program, &work.bindings, None);
+    let usage = Usage::TRANSFER_SOURCE | Usage::TRANSFER_DESTINATION;
+    let remote = client.allocate_buffer(work.context, 1 << 20, client.transfer_domain(), usage)?;
+    let made = bare.make(1 << 20)?;
     std::thread::scope(|scope| -> Outcome {
         let event = scope.spawn(|| client.wait_event(last, None).map(drop));
         let run = scope.spawn(|| execution?.wait().map(drop));
+        // Through buffers of the kernel module, as long as it goes.
+        let reader = scope.spawn(|| {
+            let mut data = vec![0; 1 << 20];
+            loop {
+                client.read_buffer(remote, 0, &mut data)?;
+            }
+        });
         let poll = scope.spawn(|| bare.poll(-1));
         println!("unplug now");
-        for sleeper in [event, run] {
+        for sleeper in [event, run, reader] {
             match sleeper.join().map_err(|_| "a thread died")? {
                 Err(accel_guest::Error::Gone) => {}
                 other => return Err(format!("a sleeper got {other:?} instead of 'gone'").into()),
@@ -222,6 +232,9 @@ fn unplug(node: &Path, model: &Path) -> Outcome<String> {
     })?;
     expect(bare.call(raw::INFO, &mut [0; 16]), libc::ENODEV, "a question after the end")?;
     expect(bare.submit(&frame(Opcode::GetDeviceInfo, 1, &[]), 92), libc::ENODEV, "a request after the end")?;
+    expect(bare.make(1), libc::ENODEV, "a buffer after the end")?;
+    expect(bare.map(made.offset, made.bytes, libc::MAP_SHARED), libc::ENODEV, "a mapping after the end")?;
+    bare.free(made.handle)?;
     match client.create_context() {
         Err(accel_guest::Error::Gone) => {}
         other => return Err(format!("a command after the end gave {other:?}").into()),
