@@ -21,13 +21,14 @@ import official
 import report
 from cases import Case
 from journal import Journal, Result, fingerprint
-from tools import VERSION, operators
+from tools import VERSIONS, extensions, operators
 
 
 @dataclass
 class Choice:
     """Which tests: all of the official suite, or `per_kind` of each kind."""
 
+    version: str
     per_kind: int | None
     profiles: list[str]
     extensions: list[str]
@@ -39,9 +40,9 @@ class Choice:
     def folder(self):
         """A name for the tests of this choice: they are made once and kept."""
         chosen = [name.removeprefix("tosa-") for name in (*self.profiles, *self.extensions)]
-        everything = len(chosen) == len(TosaProfiles.all())
+        everything = len(chosen) == len(TosaProfiles.profiles()) + len(extensions(self.version))
         count = "all" if self.per_kind is None else str(self.per_kind)
-        return f"{VERSION}-{count}-seed{self.seed}-{'every-extension' if everything else '-'.join(chosen)}"
+        return f"{self.version}-{count}-seed{self.seed}-{'every-extension' if everything else '-'.join(chosen)}"
 
 
 def make(folder, operator, choice):
@@ -63,14 +64,13 @@ def make_all(folder, names, choice, jobs):
             progress.step()
 
 
-def find(folder, names):
-    """The tests in a folder with one for each operator, or in any folder. The longest name is the operator's: greater_equal, not greater."""
+def find(folder, known):
+    """The tests below a folder, of these operators. The longest name of an operator that a test's begins with is its operator: greater_equal, not greater."""
     cases = []
     for description in sorted(folder.rglob("desc.json")):
         test = description.parent
-        operator = max((name for name in operators() if test.name.startswith(f"{name}_")), key=len, default=test.name.split("_")[0])
-        if names is None or operator in names:
-            cases.append(Case(test, operator))
+        fitting = [name for name in known if test.name.startswith(f"{name}_")]
+        cases.append(Case(test, max(fitting, key=len, default=test.name.split("_")[0])))
     return cases
 
 
@@ -111,9 +111,10 @@ def run(pool, accelctl, cases, journal):
 def parse():
     parser = argparse.ArgumentParser(prog="scripts/conformance", description=__doc__)
     count = parser.add_mutually_exclusive_group()
-    count.add_argument("--all", action="store_true", help=f"the whole official suite of TOSA {VERSION}")
+    count.add_argument("--all", action="store_true", help="the whole official suite")
     count.add_argument("--short", action="store_const", const=1, dest="per_kind", help="one test of each kind")
     count.add_argument("--per-kind", type=int, default=4, help="tests of each kind: operator, types, rounding (default 4)")
+    parser.add_argument("--tosa-version", choices=VERSIONS, default=VERSIONS[0], help="of the tests (default %(default)s)")
     parser.add_argument("--op", nargs="+", metavar="NAME", help="these operators only")
     TosaProfiles.addArgumentsToParser(parser)
     parser.add_argument("--seed", type=int, default=42, help="of the generator (default 42, the official one)")
@@ -125,25 +126,30 @@ def parse():
     parser.add_argument("--programs", type=Path, required=True, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     TosaProfiles.parseArguments(arguments)
+    arguments.extension = [name for name in arguments.extension if name in extensions(arguments.tosa_version)]
+    known = operators(arguments.tosa_version)
     for name in arguments.op or ():
-        if name not in operators():
-            parser.error(f"the suite has no tests of {name}; --op takes names of TOSA operators in lower case: {' '.join(operators())}")
+        if name not in known:
+            parser.error(f"the suite has no tests of {name}; --op takes names of TOSA operators in lower case: {' '.join(known)}")
     return arguments
 
 
 def main():
     arguments = parse()
     start = time.monotonic()
-    choice = Choice(None if arguments.all else arguments.per_kind, arguments.profile, arguments.extension, arguments.seed)
-    base = arguments.build / "conformance"
+    per_kind = None if arguments.all else arguments.per_kind
+    choice = Choice(arguments.tosa_version, per_kind, arguments.profile, arguments.extension, arguments.seed)
+    known = operators(choice.version)
+    base, names = arguments.build / "conformance", arguments.op or known
     if arguments.directory:
         folder = base / "given"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(arguments.directory, folder, copy_function=shutil.copyfile)
     else:
         folder = base / choice.folder()
-        make_all(folder, arguments.op or operators(), choice, arguments.jobs)
-    cases = [case for case in find(folder, arguments.op) if choice.takes(case)]
+        make_all(folder, names, choice, arguments.jobs)
+    below = [folder] if arguments.directory else [folder / name for name in names]
+    cases = [case for part in below for case in find(part, known) if choice.takes(case)]
     accelctl = arguments.programs / "accelctl"
     programs = [accelctl, arguments.programs / "vhost-device-accel"]
 

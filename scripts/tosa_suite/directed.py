@@ -13,8 +13,6 @@ from generator import tosa_verif_build_tests
 from generator.tosa_test_gen import TosaTestGen
 from generator.tosa_test_select import TosaTestSelect
 
-from tools import VERSION
-
 DIMENSIONS = "1,20"
 # The verifier judges sums statistically, so the generator makes float tests of them only for shapes with enough results.
 SUMS = {"matmul", "conv2d", "conv3d", "depthwise_conv2d", "transpose_conv2d", "avg_pool2d", "reduce_sum"}
@@ -43,11 +41,11 @@ def choose(tests, count, chance):
 def make(folder, operator, choice):
     """Writes the tests of an operator somewhere under `folder`; returns how many."""
     dimensions = DIMENSIONS_OF.get(operator, DIMENSIONS_OF_SUMS if operator in SUMS else DIMENSIONS)
-    arguments = ["-o", str(folder), "--seed", str(choice.seed), "--tosa-version", VERSION, "--tensor-dim-range", dimensions]
+    arguments = ["-o", str(folder), "--seed", str(choice.seed), "--tosa-version", choice.version, "--tensor-dim-range", dimensions]
     arguments += ["--profile", *choice.profiles, "--extension", *(choice.extensions or ["none"])]
     arguments = tosa_verif_build_tests.parseArgs(arguments)
     arguments.generate_lib_path = model_files.find_tosa_file(model_files.TosaFileType.GENERATE_LIBRARY, None, False)
-    generator = TosaTestGen(arguments, tosa_verif_build_tests._get_tosa_version(VERSION))
+    generator = TosaTestGen(arguments, tosa_verif_build_tests._get_tosa_version(choice.version))
     made = 0
     for name in generator.TOSA_OP_LIST:
         if generator.getOperatorNameStr(name) != operator:

@@ -3,14 +3,14 @@
 import os
 import subprocess
 
-from tools import SCRIPTS, VERSION
+from tools import SCRIPTS
 
 
 def make(folder, operator, choice):
     """Writes all tests of an operator below `folder`; returns how many."""
     # Its own scripts start each other by name.
     environment = os.environ | {"PATH": f"{SCRIPTS}:{os.environ['PATH']}"}
-    command = [SCRIPTS / "tosa_verif_conformance_generator", "--output-type", "binary", "-j", "1", "--tosa-version", VERSION]
+    command = [SCRIPTS / "tosa_verif_conformance_generator", "--output-type", "binary", "-j", "1", "--tosa-version", choice.version]
     command += ["--op", operator, "--seed", str(choice.seed), "--profile", *choice.profiles, "--extension", *(choice.extensions or ["none"])]
     command += ["--build-directory", folder / "build", "--output-directory", folder]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
