@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use crate::flat::List;
 use crate::operators::{self, OperatorInfo};
 use crate::schema::{TosaBasicBlock, TosaOperator, TosaRegion, TosaShape, TosaTensor};
-use crate::site::{Result, ShapeValue, Site, UNKNOWN, Value, Values, known, show, within_level};
+use crate::site::{Result, ShapeValue, Site, UNKNOWN, Value, Values, show, within_level};
 use crate::types::need;
 use crate::{
     Constant, DType, Node, Op, Profile, Refusal, Rule, Tensor, TensorId, Variable, Version, level, ops,
@@ -190,22 +190,19 @@ impl<'a> Reader<'a> {
     }
 
     fn shape(&mut self, name: &'a str, shape: TosaShape<'a>) -> Result<()> {
-        let stored = shape.data().map_or(&[][..], |data| data.bytes);
+        let data = shape.data().map_or(&[][..], |data| data.bytes);
         let rank = shape.rank().unwrap_or(0) as usize;
-        // Like a constant's, the bytes may be padded: a shape of rank 0 is stored as 8 bytes.
-        let Some(bytes) = rank.checked_mul(8).and_then(|wanted| stored.get(..wanted)) else {
+        if rank > level::MAX_SHAPE_LEN {
             return Err(Refusal::of_file(
-                Rule::Malformed,
+                Rule::Level,
                 format!(
-                    "the shape {name:?} of rank {rank} has {} bytes where 8 for each element are needed.",
-                    stored.len()
+                    "the shape {name:?} has {rank} elements, above the {} of MAX_SHAPE_LEN in level 8K.",
+                    level::MAX_SHAPE_LEN
                 ),
             ));
-        };
-        let (elements, _) = bytes.as_chunks::<8>();
-        let dims = elements.iter().map(|element| i64::from_le_bytes(*element)).collect();
+        }
         self.name(name, Value::Shape(self.values.shapes.len()))?;
-        self.values.shapes.push(ShapeValue { name: name.to_owned(), dims });
+        self.values.shapes.push(ShapeValue { name, rank, data, dims: Vec::new() });
         Ok(())
     }
 
@@ -241,19 +238,15 @@ impl<'a> Reader<'a> {
         if let "COND_IF" | "WHILE_LOOP" = info.name {
             return self.control(info, position, operator);
         }
+        if info.makes_shapes() {
+            return self.shape_operator(info, position, operator);
+        }
         let fail = |rule, message| Refusal { at: Some((position, info.name)), rule, message };
         let inputs = self.operands(info, operator.inputs().unwrap_or_default(), fail)?;
-        let outputs = operator.outputs().unwrap_or_default();
-        if outputs.len() != info.results {
-            let message =
-                format!("its number of outputs is {} where {} is needed.", outputs.len(), info.results);
-            return Err(fail(Rule::ErrorIf, message));
-        }
         let mut results = Vec::with_capacity(info.results);
-        for output in outputs.iter() {
-            match self.define(info, output, fail)? {
-                Value::Tensor(id) => results.push(id),
-                Value::Shape(_) => return Ok(()),
+        for result in self.made(info, operator, fail)? {
+            if let Value::Tensor(id) = result {
+                results.push(id);
             }
         }
         let site = Site::new(&self.values, info, position, operator, &inputs, &results)?;
@@ -268,6 +261,22 @@ impl<'a> Reader<'a> {
         let inputs = site.kept();
         self.nodes.push(Node { position, op, inputs, outputs: results });
         Ok(())
+    }
+
+    /// Marks the results of an operator as defined, which are of the kind that it makes and as many.
+    pub(crate) fn made(
+        &mut self,
+        info: &OperatorInfo,
+        operator: TosaOperator<'a>,
+        fail: impl Fn(Rule, String) -> Refusal,
+    ) -> Result<Vec<Value>> {
+        let outputs = operator.outputs().unwrap_or_default();
+        if outputs.len() != info.results {
+            let message =
+                format!("its number of outputs is {} where {} is needed.", outputs.len(), info.results);
+            return Err(fail(Rule::ErrorIf, message));
+        }
+        outputs.iter().map(|output| self.define(info, output, &fail)).collect()
     }
 
     /// VARIABLE, VARIABLE_WRITE and VARIABLE_READ. A variable is no value of the block, which has one producer: these
@@ -336,7 +345,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Marks a result as defined: a shape for CONST_SHAPE, a tensor for every other operator.
+    /// Marks a result as defined: a shape for the operators that make shapes, a tensor for every other.
     pub(crate) fn define(
         &mut self,
         info: &OperatorInfo,
@@ -363,9 +372,8 @@ impl<'a> Reader<'a> {
                 format!("its output {output:?} is a variable, which only VARIABLE_WRITE may change."),
             ));
         }
-        match (named.value, info.name) {
-            (value @ Value::Shape(_), "CONST_SHAPE") => Ok(value),
-            (value @ Value::Tensor(_), name) if name != "CONST_SHAPE" => Ok(value),
+        match (named.value, info.makes_shapes()) {
+            (value @ Value::Shape(_), true) | (value @ Value::Tensor(_), false) => Ok(value),
             (Value::Tensor(_), _) => Err(fail(
                 Rule::ErrorIf,
                 format!("its output {output:?} is a tensor where a shape is needed."),
@@ -378,7 +386,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Resolves operand names; each must have been defined by an earlier operator or be a block input.
-    fn operands(
+    pub(crate) fn operands(
         &self,
         info: &OperatorInfo,
         names: List<'a, &'a str>,

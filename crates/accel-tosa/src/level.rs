@@ -12,5 +12,7 @@ pub const MAX_SCALE: i64 = 256;
 pub const MAX_LOG2_SIZE: u32 = 31;
 /// Most COND_IF and WHILE_LOOP operators that one may stand in.
 pub const MAX_NESTING: usize = 6;
+/// Most elements of a shape.
+pub const MAX_SHAPE_LEN: usize = 16;
 /// Most tensors in a list operand.
 pub const MAX_TENSOR_LIST_SIZE: usize = 64;

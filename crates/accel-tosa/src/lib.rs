@@ -18,6 +18,7 @@ mod ops;
 mod read;
 mod refusal;
 mod schema;
+mod shapes;
 mod site;
 mod types;
 #[cfg(feature = "writer")]

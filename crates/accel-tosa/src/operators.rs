@@ -110,6 +110,11 @@ pub struct OperatorInfo {
 }
 
 impl OperatorInfo {
+    /// Whether the operator's result is a shape, or it has none and only looks at shapes.
+    pub fn makes_shapes(&self) -> bool {
+        self.output == OperandType::Fixed(Shape)
+    }
+
     /// Major and minor number of the version that the operator came with.
     pub fn version(&self) -> (i32, i32) {
         // New operators are appended to the schema.
@@ -185,6 +190,10 @@ const ANY: &[TypeRow] = rows! {
     Either: Bool; Either: Int8; Either: Int16; Either: Int32; Float: Fp16; Float: Fp32;
     Int(EXT_INT4): Int4; Int(EXT_INT16): Int48; Float(EXT_BF16): Bf16;
     Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+};
+const HELD: &[TypeRow] = rows! {
+    Either V1_1: Bool; Int V1_1: Int8; Int V1_1: Int16; Int V1_1: Int32; Float V1_1: Fp16; Float V1_1: Fp32;
+    Float(EXT_BF16) V1_1: Bf16; Float(EXT_E4M3) V1_1: Fp8E4M3; Float(EXT_E5M2) V1_1: Fp8E5M2;
 };
 const POOLED: &[TypeRow] = rows! {
     Int: Int8 Int32; Int(EXT_INT16): Int16 Int32; Float: Fp16 Fp16; Float: Fp16 Fp32; Float: Fp32 Fp32;
@@ -322,6 +331,18 @@ const fn conv(code: u32, name: &'static str, attribute: AttributeKind) -> Operat
 const fn control(code: u32, name: &'static str) -> OperatorInfo {
     OperatorInfo { columns: &["condition"], ..entry(code, name, AttributeKind::Graphs, &[], DECIDED) }
 }
+
+/// An operator that only has shapes, or numbers with them.
+const fn on_shapes(code: u32, name: &'static str, inputs: &'static [Operand]) -> OperatorInfo {
+    OperatorInfo {
+        output: OperandType::Fixed(Shape),
+        columns: &[],
+        ..entry(code, name, AttributeKind::None, inputs, &[])
+    }
+}
+
+const ONE_SHAPE: &[Operand] = &[shape("input")];
+const TWO_SHAPES: &[Operand] = &[shape("input1"), shape("input2")];
 
 /// Operators in the order of their codes.
 const OPERATORS: &[OperatorInfo] = &[
@@ -515,10 +536,33 @@ const OPERATORS: &[OperatorInfo] = &[
     entry(72, "VARIABLE", AttributeKind::None, &[], KEPT),
     entry(73, "VARIABLE_WRITE", AttributeKind::None, UNARY, KEPT),
     entry(74, "VARIABLE_READ", AttributeKind::None, UNARY, KEPT),
+    on_shapes(75, "CONST_SHAPE", &[]),
+    OperatorInfo { output: OperandType::Fixed(Shape), ..entry(79, "DIM", AttributeKind::Axis, UNARY, HELD) },
+    OperatorInfo { variadic: true, ..on_shapes(80, "CONCAT_SHAPE", &[shape("input")]) },
+    on_shapes(81, "ADD_SHAPE", TWO_SHAPES),
+    on_shapes(82, "SUB_SHAPE", TWO_SHAPES),
+    on_shapes(83, "MUL_SHAPE", TWO_SHAPES),
+    on_shapes(
+        84,
+        "SLICE_SHAPE",
+        &[
+            shape("input"),
+            operand("start", OperandKind::Constant, OperandType::Fixed(Int32)),
+            operand("size", OperandKind::Constant, OperandType::Fixed(Int32)),
+        ],
+    ),
+    on_shapes(85, "EXP2_SHAPE", ONE_SHAPE),
+    on_shapes(86, "LOG2_CEIL_SHAPE", ONE_SHAPE),
+    on_shapes(87, "LOG2_FLOOR_SHAPE", ONE_SHAPE),
+    on_shapes(88, "MAX_SHAPE", TWO_SHAPES),
+    on_shapes(89, "MIN_SHAPE", TWO_SHAPES),
+    on_shapes(90, "MOD_SHAPE", TWO_SHAPES),
+    on_shapes(91, "DIV_CEIL_SHAPE", TWO_SHAPES),
+    on_shapes(92, "DIV_FLOOR_SHAPE", TWO_SHAPES),
     OperatorInfo {
-        output: OperandType::Fixed(Shape),
-        columns: &[],
-        ..entry(75, "CONST_SHAPE", AttributeKind::None, &[], &[])
+        results: 0,
+        attribute: AttributeKind::Round,
+        ..on_shapes(93, "ASSERT_EQUAL_SHAPE", TWO_SHAPES)
     },
     entry(
         95,

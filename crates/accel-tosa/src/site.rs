@@ -18,9 +18,14 @@ pub(crate) enum Value {
     Shape(usize),
 }
 
-/// A CONST_SHAPE's value.
-pub(crate) struct ShapeValue {
-    pub name: String,
+/// A shape of the block.
+pub(crate) struct ShapeValue<'a> {
+    pub name: &'a str,
+    /// Number of elements that the file declares.
+    pub rank: usize,
+    /// Bytes stored with it, for CONST_SHAPE.
+    pub data: &'a [u8],
+    /// Its value, once its producer has been seen.
     pub dims: Vec<i64>,
 }
 
@@ -29,7 +34,7 @@ pub(crate) struct Values<'a> {
     pub artifact: &'a [u8],
     pub version: Version,
     pub tensors: Vec<Tensor>,
-    pub shapes: Vec<ShapeValue>,
+    pub shapes: Vec<ShapeValue<'a>>,
     /// Constants whose elements have been found in range: a constant may serve many operators, and looking at it
     /// again for each would let a small file ask for endless work.
     pub checked: RefCell<HashSet<TensorId>>,
@@ -156,10 +161,20 @@ impl<'a> Site<'a> {
         self.results.iter().map(|id| self.values.tensor(*id))
     }
 
+    /// Number of shape operands.
+    pub fn shapes(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// The elements of the shape operand number `index`, not counting tensors.
+    pub fn shape(&self, index: usize) -> &'a [i64] {
+        &self.values.shapes[self.shapes[index]].dims
+    }
+
     /// The elements of the shape operand number `index`, not counting tensors, which must be `length`. The name is
     /// TOSA's for the operand.
     pub fn dims(&self, index: usize, length: usize) -> Result<(&'static str, &'a [i64])> {
-        let dims = &self.values.shapes[self.shapes[index]].dims;
+        let dims = self.shape(index);
         let mut shapes = self.info.inputs.iter().filter(|operand| operand.kind == OperandKind::Shape);
         let name = shapes.nth(index).map_or("shape", |operand| operand.name);
         require!(self, dims.len() == length, "{name} has {} elements where {length} are needed.", dims.len());

@@ -16,11 +16,7 @@ pub(crate) fn need(profile: &mut Profile, row: &TypeRow) {
 impl Site<'_> {
     /// The first row of types that this operator's tensors match.
     pub fn row(&self, accumulator: Option<DType>) -> Result<&'static TypeRow> {
-        if self.info.version() > self.version() {
-            let (major, minor) = self.version();
-            let message = format!("it came with TOSA 1.1, and the file is of {major}.{minor}.");
-            return Err(self.refuse(Rule::ErrorIf, message));
-        }
+        self.since()?;
         let accumulator = self.info.column("accumulator").zip(accumulator);
         let fits = |wanted: OperandType, found: DType, row: &TypeRow| match wanted {
             OperandType::Column(column) => row.types[column] == found,
@@ -33,6 +29,16 @@ impl Site<'_> {
                 && self.inputs().all(|(index, tensor)| fits(self.description(index).dtype, tensor.dtype, row))
         });
         found.ok_or_else(|| self.no_row(accumulator.map(|(_, dtype)| dtype)))
+    }
+
+    /// Refuses an operator of a later version than the artifact's.
+    pub fn since(&self) -> Result<()> {
+        if self.info.version() <= self.version() {
+            return Ok(());
+        }
+        let (major, minor) = self.version();
+        let message = format!("it came with TOSA 1.1, and the file is of {major}.{minor}.");
+        Err(self.refuse(Rule::ErrorIf, message))
     }
 
     /// Major and minor number of the artifact's version.

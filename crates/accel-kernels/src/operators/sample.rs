@@ -17,6 +17,9 @@ pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
     if let "COND_IF" | "WHILE_LOOP" = info.name {
         return Some(decided(info.name));
     }
+    if info.makes_shapes() {
+        return Some(gone(row.types[0]));
+    }
     let (op, shapes, output_shape) = sample(info, row)?;
     let resolve = |operand: OperandType, index: usize| match operand {
         OperandType::Column(column) => row.types[column],
@@ -73,6 +76,20 @@ pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
         None => graph.tensors[outputs[0].0 as usize].constant = Some(Constant { range: 0..64 }),
     }
     Some(graph)
+}
+
+/// What is left of an operator that makes a shape of a tensor: the tensor.
+fn gone(dtype: DType) -> Graph {
+    Graph {
+        artifact: Arc::new([]),
+        version: Version { major: 1, minor: 1, patch: 0, draft: true },
+        profile: Profile::default(),
+        tensors: vec![Tensor { name: "input".to_owned(), dtype, shape: vec![1], constant: None }],
+        variables: Vec::new(),
+        nodes: Vec::new(),
+        inputs: vec![TensorId(0)],
+        outputs: vec![TensorId(0)],
+    }
 }
 
 /// A graph around graphs that hand on the condition.

@@ -4,5 +4,6 @@ mod common;
 mod control;
 mod hostile;
 mod rules;
+mod shapes;
 mod structure;
 mod table;

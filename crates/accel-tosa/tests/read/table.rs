@@ -122,6 +122,15 @@ fn graph(info: &OperatorInfo, row: &TypeRow) -> Writer {
     if info.name.starts_with("VARIABLE") {
         return variable(info, row);
     }
+    if info.makes_shapes() {
+        let mut w = Writer::new();
+        w.version = [1, 1, 0];
+        w.input("x", row.types[0], &[2]);
+        w.shapes.push(("dim".to_owned(), vec![0]));
+        w.raw(info.name, Attribute::Axis { axis: 0, nan_mode: 0 }, &["x"], &["dim"]);
+        w.output("x");
+        return w;
+    }
     match info.name {
         "COND_IF" => return control::cond_if(),
         "WHILE_LOOP" => return control::while_loop(),
