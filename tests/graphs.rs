@@ -73,3 +73,18 @@ fn an_artifact_beyond_one_frame() -> Result<()> {
     );
     Ok(())
 }
+
+/// A loop whose length the host decides, round by round.
+#[test]
+fn a_loop() -> Result<()> {
+    let Some(daemon) = Daemon::start()? else { return Ok(()) };
+    let client = daemon.connect()?;
+    for rounds in [0, 1, 100] {
+        let x = Tensor::from_f64(Element::I32, &[3], [1.0, -2.0, 1e6]);
+        let sum = Tensor::from_f64(Element::I32, &[3], [5.0, 0.0, -7.0]);
+        let sums = run(&client, &graphs::countdown(rounds, 1), &[x, sum])?;
+        let wanted = [(1.0, 5.0), (-2.0, 0.0), (1e6, -7.0)].map(|(x, sum)| x * f64::from(rounds) + sum);
+        assert_eq!(sums[0].to_f64(), wanted);
+    }
+    Ok(())
+}

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use accel_guest::{Client, Context, FrontendTransport, SlotBinding, Transport};
+use accel_guest::{Client, Context, EventStatus, FrontendTransport, Program, Queue, SlotBinding, Transport};
 use accel_proto::{Access, Status, Usage};
 use accel_tosa::DType;
 use accel_tosa::writer::{Attribute, Writer};
@@ -196,6 +196,66 @@ fn a_guest_that_vanishes_leaves_nothing_behind() -> Result<()> {
     }
     let client = daemon.connect()?;
     serves(&client)?;
+    assert!(daemon.runs()?);
+    Ok(())
+}
+
+/// A run that never ends by itself.
+struct Endless {
+    program: Program,
+    queue: Queue,
+    bindings: [SlotBinding; 3],
+}
+
+fn endless(client: &Guest) -> Result<Endless> {
+    let context = client.create_context()?;
+    let usage = Usage::PROGRAM_INPUT | Usage::PROGRAM_OUTPUT | Usage::TRANSFER_SOURCE;
+    let buffer = client.allocate_buffer(context, 1 << 12, client.transfer_domain(), usage)?;
+    let bind = |slot, offset, access| SlotBinding { slot, buffer, offset, bytes: 12, access };
+    Ok(Endless {
+        program: client.load_tosa(context, &graphs::countdown(1, 0), |_| ())?,
+        queue: client.create_queue(context)?,
+        bindings: [bind(0, 0, Access::Read), bind(1, 256, Access::Read), bind(2, 512, Access::Write)],
+    })
+}
+
+/// Endless loops end by deadline, by cancellation and with their guest; meanwhile other guests are served.
+#[test]
+fn an_endless_loop_holds_up_nobody() -> Result<()> {
+    let Some(mut daemon) = Daemon::start_with_sockets(2)? else { return Ok(()) };
+    let neighbour: Guest = daemon.connect_to(1)?;
+    let client: Guest = daemon.connect_to(0)?;
+    let Endless { program, queue, bindings } = endless(&client)?;
+    let timeout = Some(Duration::from_millis(200));
+    let error = client.execute_async(queue, program, &bindings, timeout)?.wait().err();
+    assert_eq!(error.and_then(|error| error.status()), Some(Status::DeadlineExpired));
+
+    let event = client.submit(queue, program, &bindings, None)?;
+    let behind = client.submit(queue, program, &bindings, timeout)?;
+    serves(&neighbour)?;
+    assert_eq!(client.poll_event(event)?, EventStatus::Pending);
+    client.cancel_event(event)?;
+    assert_eq!(client.wait_event(event, None)?.0, EventStatus::Cancelled);
+    assert_eq!(client.wait_event(behind, None)?.0, EventStatus::Failed(Status::DeadlineExpired));
+    client.destroy_event(event)?;
+    client.destroy_event(behind)?;
+    serves(&client)?;
+
+    // It vanishes with loops at work: those of the guests after it would wait for ever behind them, were they kept.
+    drop(client.into_transport());
+    for _ in 0..3 {
+        let client: Guest = daemon.connect_to(0)?;
+        let Endless { program, queue, bindings } = endless(&client)?;
+        let pending: Vec<_> = (0..4)
+            .map(|_| client.execute_async(queue, program, &bindings, None))
+            .collect::<std::result::Result<_, _>>()?;
+        serves(&client)?;
+        serves(&neighbour)?;
+        drop(pending);
+        drop(client.into_transport());
+    }
+    serves(&daemon.connect_to(0)?)?;
+    serves(&neighbour)?;
     assert!(daemon.runs()?);
     Ok(())
 }

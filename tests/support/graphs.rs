@@ -49,6 +49,38 @@ pub fn add_one(count: i32) -> Vec<u8> {
     w.finish()
 }
 
+/// Counts `from` down to 0 in steps of `step`, and adds `x` to `sum` each time: `sum` at the end. From 1 with a step of 0
+/// it never ends.
+pub fn countdown(from: i32, step: i32) -> Vec<u8> {
+    let inputs = [("i", [1].as_slice()), ("x", &[3]), ("sum", &[3])];
+    let block = || {
+        let mut w = Writer::new();
+        inputs.iter().for_each(|(name, shape)| w.input(name, DType::Int32, shape));
+        w
+    };
+    let mut test = block();
+    test.constant("zero", DType::Int32, &[1], &0_i32.to_le_bytes());
+    test.op("GREATER", Attribute::None, &["i", "zero"], "more", DType::Bool, &[1]);
+    test.output("more");
+    let mut body = block();
+    body.constant("step", DType::Int32, &[1], &step.to_le_bytes());
+    body.op("SUB", Attribute::None, &["i", "step"], "less", DType::Int32, &[1]);
+    body.op("ADD", Attribute::None, &["sum", "x"], "total", DType::Int32, &[3]);
+    body.outputs = ["less", "x", "total"].map(String::from).into();
+    let mut w = Writer::new();
+    w.input("x", DType::Int32, &[3]);
+    w.input("sum", DType::Int32, &[3]);
+    w.constant("from", DType::Int32, &[1], &from.to_le_bytes());
+    w.tensor("i'", DType::Int32, &[1]);
+    w.tensor("x'", DType::Int32, &[3]);
+    w.tensor("sum'", DType::Int32, &[3]);
+    let graphs = Attribute::Graphs { first: "test".into(), second: "body".into() };
+    w.raw("WHILE_LOOP", graphs, &["from", "x", "sum"], &["i'", "x'", "sum'"]);
+    w.output("sum'");
+    w.regions = vec![("test".into(), test), ("body".into(), body)];
+    w.finish()
+}
+
 /// Adds a constant of `count` INT32 elements: `index * 2 % 1009` at each index.
 pub fn add_constant(count: i32) -> Vec<u8> {
     let mut w = Writer::new();
