@@ -199,14 +199,14 @@ fn transfer(node: &Path) -> Outcome<String> {
 fn unplug(node: &Path, model: &Path) -> Outcome<String> {
     let (client, bare) = (open(node)?, Node::open(node)?);
     let work = Work::new(&client, model)?;
+    let usage = Usage::TRANSFER_SOURCE | Usage::TRANSFER_DESTINATION;
+    let remote = client.allocate_buffer(work.context, 1 << 20, client.transfer_domain(), usage)?;
+    let made = bare.make(1 << 20)?;
     let mut last = client.submit(work.queue, work.program, &work.bindings, None)?;
     for _ in 1..client.info().max_events_per_context.get().min(100) {
         last = client.submit(work.queue, work.program, &work.bindings, None)?;
     }
     let execution = client.execute_async(work.queue, work.program, &work.bindings, None);
-    let usage = Usage::TRANSFER_SOURCE | Usage::TRANSFER_DESTINATION;
-    let remote = client.allocate_buffer(work.context, 1 << 20, client.transfer_domain(), usage)?;
-    let made = bare.make(1 << 20)?;
     std::thread::scope(|scope| -> Outcome {
         let event = scope.spawn(|| client.wait_event(last, None).map(drop));
         let run = scope.spawn(|| execution?.wait().map(drop));
