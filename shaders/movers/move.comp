@@ -19,6 +19,7 @@
 #include "movers/word.glsl"
 layout(local_size_x_id = 31) in;
 layout(constant_id = 0) const uint RANK = 1;
+layout(constant_id = 1) const uint VALUE = 1; // elements of the padding, 1 or 2
 
 struct Dim {
     uint size; // of the output
@@ -28,7 +29,7 @@ struct Dim {
     uint extent; // of the source
     int stride; // elements in the source
 };
-layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Dims { Dim at[6]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Dims { Dim at[7]; };
 layout(push_constant, scalar) uniform Push {
     uint64_t dst;
     uint64_t src;
@@ -40,11 +41,14 @@ layout(push_constant, scalar) uniform Push {
     uint base; // element of the source at coordinate zero
 } p;
 
-Bits padding = Bits(0);
+Bits padding[2];
 
 Bits fetch(Dim dims[RANK], uint index) {
     uint offset = p.base;
     bool inside = true;
+#if defined(PAD)
+    Bits value = padding[index % VALUE];
+#endif
     [[unroll]] for (uint d = RANK; d-- > 0;) {
         Dim dim = dims[d];
         uint outer = d > 0 ? divide(index, dim.magic, dim.shift) : 0;
@@ -58,7 +62,7 @@ Bits fetch(Dim dims[RANK], uint index) {
         offset += coordinate * uint(dim.stride);
     }
 #if defined(PAD)
-    if (!inside) return padding;
+    if (!inside) return value;
 #endif
     return load_bits(p.src, offset);
 }
@@ -68,7 +72,8 @@ void main() {
     Dim dims[RANK];
     [[unroll]] for (uint d = 0; d < RANK; d++) dims[d] = p.dims.at[d];
 #if defined(PAD)
-    padding = load_bits(p.value, 0);
+    padding[0] = load_bits(p.value, 0);
+    padding[1] = load_bits(p.value, VALUE - 1);
 #endif
     uint64_t serial = flat_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (serial * A_WORD >= p.count) return;

@@ -15,7 +15,7 @@ struct Dim {
     uint src; // stride in the source, elements
     uint dst; // stride in the output
 };
-layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Dims { Dim at[4]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Dims { Dim at[5]; };
 layout(push_constant, scalar) uniform Push {
     uint64_t dst;
     uint64_t src;
@@ -34,9 +34,7 @@ const uint EDGE = 32 * A_WORD;
 shared uint tile[A_WORD][32][33];
 
 // Up to a word of elements from `at` on, of which `own` are inside.
-uint load_some(uint64_t at, uint own, bool words) {
-    if (own == 0) return 0;
-    if (words) return PtrU32(p.src + at * SIZE).v;
+uint load_some(uint64_t at, uint own) {
     uint word = 0;
     for (uint e = 0; e < min(own, A_WORD); e++) word |= load_bits(p.src, at + e) << PLACE(e);
     return word;
@@ -88,26 +86,43 @@ void main() {
     // Whether rows begin and end on words, on either side.
     bool words_in = (p.i | p.j_src | src) % A_WORD == 0;
     bool words_out = (p.j | p.i_dst | dst) % A_WORD == 0;
+    bool whole = i0 + EDGE <= p.i && j0 + EDGE <= p.j;
     uint w = gl_LocalInvocationID.x % 32;
     uint own = left(i0 + w * A_WORD, p.i);
-    [[unroll]] for (uint step = 0; step < 32; step += 8) {
-        uint row = step + gl_LocalInvocationID.x / 32;
-        uint x[A_WORD];
-        [[unroll]] for (uint r = 0; r < A_WORD; r++) {
-            uint j = j0 + row * A_WORD + r;
-            x[r] = load_some(uint64_t(src) + j * p.j_src + i0 + w * A_WORD, j < p.j ? own : 0, words_in);
+    uint first = gl_LocalInvocationID.x / 32;
+    uint64_t from = uint64_t(src) + i0 + w * A_WORD;
+    uint x[4][A_WORD];
+    // Without a condition in between all loads are on their way before the first is waited for.
+    if (whole && words_in) {
+        [[unroll]] for (uint step = 0; step < 4; step++) {
+            [[unroll]] for (uint r = 0; r < A_WORD; r++) {
+                uint j = j0 + (step * 8 + first) * A_WORD + r;
+                x[step][r] = PtrU32(p.src + (from + j * p.j_src) * SIZE).v;
+            }
         }
-        turn(x);
-        [[unroll]] for (uint c = 0; c < A_WORD; c++) tile[c][w][row] = x[c];
+    } else {
+        [[unroll]] for (uint step = 0; step < 4; step++) {
+            [[unroll]] for (uint r = 0; r < A_WORD; r++) {
+                uint j = j0 + (step * 8 + first) * A_WORD + r;
+                x[step][r] = load_some(from + j * p.j_src, j < p.j ? own : 0);
+            }
+        }
+    }
+    [[unroll]] for (uint step = 0; step < 4; step++) {
+        turn(x[step]);
+        [[unroll]] for (uint c = 0; c < A_WORD; c++) tile[c][w][step * 8 + first] = x[step][c];
     }
     barrier();
     own = left(j0 + w * A_WORD, p.j);
+    uint64_t to = uint64_t(dst) + j0 + w * A_WORD;
     [[unroll]] for (uint step = 0; step < EDGE; step += 8) {
-        uint row = step + gl_LocalInvocationID.x / 32;
-        if (i0 + row >= p.i || own == 0) continue;
+        uint row = step + first;
         uint word = tile[row % A_WORD][row / A_WORD][w];
-        uint64_t at = uint64_t(dst) + (i0 + row) * p.i_dst + j0 + w * A_WORD;
-        if (words_out) PtrU32(p.dst + at * SIZE).v = word;
-        else for (uint e = 0; e < min(own, A_WORD); e++) store_bits(p.dst, at + e, word >> PLACE(e));
+        uint64_t at = to + (i0 + row) * p.i_dst;
+        if (whole && words_out) {
+            PtrU32(p.dst + at * SIZE).v = word;
+        } else if (i0 + row < p.i) {
+            for (uint e = 0; e < min(own, A_WORD); e++) store_bits(p.dst, at + e, word >> PLACE(e));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Element types.
 
-/// Element type of a tensor (TOSA 1.0 section 1.10.1; 1.1 additions are known by name only).
+/// Element type of a tensor (TOSA 1.0 section 1.10.1, and INT64 of 1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
     /// One byte, 0 or 1.
@@ -27,6 +27,8 @@ pub enum DType {
     Fp8E4M3,
     /// OCP FP8 E5M2.
     Fp8E5M2,
+    /// Signed 64-bit (TOSA 1.1).
+    Int64,
 }
 
 impl DType {
@@ -39,7 +41,7 @@ impl DType {
             Self::Int16 | Self::Fp16 | Self::Bf16 => 2,
             Self::Int32 | Self::Fp32 => 4,
             Self::Int48 => 6,
-            Self::Shape => 8,
+            Self::Shape | Self::Int64 => 8,
         })
     }
 
@@ -58,10 +60,11 @@ impl DType {
             Self::Shape => "SHAPE",
             Self::Fp8E4M3 => "FP8E4M3",
             Self::Fp8E5M2 => "FP8E5M2",
+            Self::Int64 => "INT64",
         }
     }
 
-    /// The type with this number in the schema, `None` for unknown numbers and for types of TOSA 1.1.
+    /// The type with this number in the schema, `None` for unknown numbers and for the other types of TOSA 1.1.
     pub const fn from_code(code: u32) -> Option<Self> {
         Some(match code {
             1 => Self::Bool,
@@ -76,14 +79,18 @@ impl DType {
             10 => Self::Shape,
             11 => Self::Fp8E4M3,
             12 => Self::Fp8E5M2,
+            17 => Self::Int64,
             _ => return None,
         })
     }
 
     /// The type's number in the schema.
     pub const fn code(self) -> u32 {
-        // The variants stand in the schema's order, whose number 0 is "unknown".
-        self as u32 + 1
+        match self {
+            Self::Int64 => 17,
+            // The others stand in the schema's order, whose number 0 is "unknown".
+            _ => self as u32 + 1,
+        }
     }
 
     /// Whether the type is a floating-point format.

@@ -319,8 +319,13 @@ pub enum Op {
         /// Output dimension i is input dimension `perms[i]`.
         perms: Vec<u32>,
     },
-    /// `[values, indices]`: `[N,K,C]`, `[N,W]` -> `[N,W,C]`.
+    /// `[values, indices]`: `[N,K,C]`, `[N,W]` -> `[N,W,C]`; indices are INT32 or INT64.
     Gather,
+    /// `[values, indices]`: `[N,K,C]`, `[N,W]` -> `[N,W*run,C]`; indices are INT32 or INT64.
+    RowGather {
+        /// Rows that each index picks, from its own on.
+        run: u32,
+    },
     /// `[values_in, indices, input]`: `[N,K,C]`, `[N,W]`, `[N,W,C]` -> `[N,K,C]`.
     Scatter,
     /// `[input]`.
@@ -394,6 +399,7 @@ impl Op {
             Self::Tile => "TILE",
             Self::Transpose { .. } => "TRANSPOSE",
             Self::Gather => "GATHER",
+            Self::RowGather { .. } => "ROW_GATHER",
             Self::Scatter => "SCATTER",
             Self::Resize(_) => "RESIZE",
             Self::Cast => "CAST",

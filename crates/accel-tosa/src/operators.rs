@@ -144,6 +144,7 @@ macro_rules! rows {
 
 const EXT_INT4: &str = "EXT-INT4";
 const EXT_INT16: &str = "EXT-INT16";
+const EXT_INT64: &str = "EXT-INT64";
 const EXT_VARIABLE: &str = "EXT-VARIABLE";
 const EXT_CONTROLFLOW: &str = "EXT-CONTROLFLOW";
 const EXT_FFT: &str = "EXT-FFT";
@@ -176,24 +177,29 @@ const SELECTED: &[TypeRow] = rows! {
 const MOVED: &[TypeRow] = rows! {
     Either: Bool; Int: Int8; Int: Int16; Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
     Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+    Either(EXT_INT64) V1_1: Int64;
 };
 const JOINED: &[TypeRow] = rows! {
     Either: Bool; Int: Int8; Int(EXT_INT16): Int16; Int: Int32; Float: Fp16; Float: Fp32;
     Float(EXT_BF16): Bf16; Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+    Either(EXT_INT64) V1_1: Int64;
 };
 // BOOL is what the official generator makes for 1.0 too, and the reference model runs.
 const GATHERED: &[TypeRow] = rows! {
     Either: Bool; Int: Int8; Int: Int16; Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
     Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+    Either(EXT_INT64) V1_1: Int64;
 };
 const ANY: &[TypeRow] = rows! {
     Either: Bool; Either: Int8; Either: Int16; Either: Int32; Float: Fp16; Float: Fp32;
     Int(EXT_INT4): Int4; Int(EXT_INT16): Int48; Float(EXT_BF16): Bf16;
     Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+    Either(EXT_INT64) V1_1: Int64;
 };
 const HELD: &[TypeRow] = rows! {
     Either V1_1: Bool; Int V1_1: Int8; Int V1_1: Int16; Int V1_1: Int32; Float V1_1: Fp16; Float V1_1: Fp32;
     Float(EXT_BF16) V1_1: Bf16; Float(EXT_E4M3) V1_1: Fp8E4M3; Float(EXT_E5M2) V1_1: Fp8E5M2;
+    Either(EXT_INT64) V1_1: Int64;
 };
 const POOLED: &[TypeRow] = rows! {
     Int: Int8 Int32; Int(EXT_INT16): Int16 Int32; Float: Fp16 Fp16; Float: Fp16 Fp32; Float: Fp32 Fp32;
@@ -482,7 +488,7 @@ const OPERATORS: &[OperatorInfo] = &[
         62,
         "GATHER",
         AttributeKind::None,
-        &[data("values", 0), operand("indices", OperandKind::Data, OperandType::Fixed(Int32))],
+        &[data("values", 0), operand("indices", OperandKind::Data, OperandType::Checked)],
         GATHERED,
     ),
     entry(
@@ -491,7 +497,7 @@ const OPERATORS: &[OperatorInfo] = &[
         AttributeKind::None,
         &[
             data("values_in", 0),
-            operand("indices", OperandKind::Data, OperandType::Fixed(Int32)),
+            operand("indices", OperandKind::Data, OperandType::Checked),
             data("input", 0),
         ],
         GATHERED,
@@ -588,6 +594,17 @@ const OPERATORS: &[OperatorInfo] = &[
             POOLED,
         )
     },
+    entry(
+        99,
+        "ROW_GATHER",
+        AttributeKind::None,
+        &[
+            data("values", 0),
+            operand("indices", OperandKind::Data, OperandType::Checked),
+            operand("row_count", OperandKind::Constant, OperandType::Fixed(Int32)),
+        ],
+        GATHERED,
+    ),
     OperatorInfo {
         output: OperandType::Column(2),
         columns: &["a", "b", "output"],

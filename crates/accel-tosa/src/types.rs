@@ -42,7 +42,7 @@ impl Site<'_> {
     }
 
     /// Major and minor number of the artifact's version.
-    fn version(&self) -> (i32, i32) {
+    pub fn version(&self) -> (i32, i32) {
         (self.values.version.major, self.values.version.minor)
     }
 

@@ -155,7 +155,7 @@ fn write_npy(dtype: &str, shape: &[u32], data: &[u8]) -> Result<Vec<u8>> {
     let kind = match dtype {
         "BOOL" => "|b1",
         "INT4" | "INT8" => "|i1",
-        "INT48" => "<i8",
+        "INT48" | "INT64" => "<i8",
         "INT16" => "<i2",
         "INT32" => "<i4",
         "FP16" => "<f2",

@@ -255,3 +255,40 @@ fn resize_samples_in_exact_integers() {
         assert_eq!(bilinear[i], sum.iter().sum::<i32>());
     }
 }
+
+#[test]
+fn words_of_64_bits_move_in_pairs() {
+    let x: Vec<i64> = (0..6).map(|i| (i << 40) - 3 * i).collect();
+    let value = -5_i64 << 33;
+    let mut w = Writer::new();
+    w.version = [1, 1, 0];
+    w.input("x", DType::Int64, &[2, 3]);
+    w.shape("padding", &[0, 1, 2, 0]);
+    w.constant("value", DType::Int64, &[1], &value.to_le_bytes());
+    w.op("PAD", Attribute::None, &["x", "padding", "value"], "p", DType::Int64, &[3, 5]);
+    w.op("TRANSPOSE", Attribute::Transpose(vec![1, 0]), &["p"], "t", DType::Int64, &[5, 3]);
+    w.op("REVERSE", Attribute::Axis { axis: 0, nan_mode: 0 }, &["t"], "r", DType::Int64, &[5, 3]);
+    w.output("r");
+    let Some(y) = run(&w, &[&bytes!(x)]) else { return };
+    let (a, b) = (&x[..3], &x[3..]);
+    let expected =
+        [[a[2], b[2], value], [a[1], b[1], value], [a[0], b[0], value], [value; 3], [value; 3]].concat();
+    assert_eq!(numbers!(i64, y[0]), expected);
+}
+
+#[test]
+fn indices_of_64_bits_pick_runs_of_rows_and_stay_inside() {
+    let values: Vec<i16> = (0..10).collect();
+    let indices = [3_i64, 0, i64::MIN, i64::MAX];
+    let mut w = Writer::new();
+    w.version = [1, 1, 0];
+    w.input("v", DType::Int16, &[1, 5, 2]);
+    w.input("i", DType::Int64, &[1, 4]);
+    w.constant("count", DType::Int32, &[1], &2_i32.to_le_bytes());
+    w.op("ROW_GATHER", Attribute::None, &["v", "i", "count"], "y", DType::Int16, &[1, 8, 2]);
+    w.output("y");
+    let Some(y) = run(&w, &[&bytes!(values), &bytes!(indices)]) else { return };
+    // Beyond the values the nearest row is read.
+    let expected = [6, 7, 8, 9, 0, 1, 2, 3, 0, 1, 0, 1, 8, 9, 8, 9];
+    assert_eq!(numbers!(i16, y[0]), expected);
+}

@@ -6,7 +6,7 @@ use half::{bf16, f16};
 
 use crate::npy::Npy;
 
-const TYPES: [DType; 12] = [
+const TYPES: [DType; 13] = [
     DType::Bool,
     DType::Int4,
     DType::Int8,
@@ -19,6 +19,7 @@ const TYPES: [DType; 12] = [
     DType::Shape,
     DType::Fp8E4M3,
     DType::Fp8E5M2,
+    DType::Int64,
 ];
 
 /// A slot with its type understood.
@@ -102,7 +103,7 @@ fn kinds(dtype: DType) -> &'static [&'static str] {
         DType::Int4 | DType::Int8 => &["i1", "u1"],
         DType::Int16 => &["i2", "u2"],
         DType::Int32 => &["i4", "u4"],
-        DType::Int48 | DType::Shape => &["i8"],
+        DType::Int48 | DType::Int64 | DType::Shape => &["i8"],
         DType::Fp32 => &["f4"],
         DType::Fp16 => &["f2"],
         DType::Bf16 => &["V2"],

@@ -120,7 +120,8 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node, epilogue: Option<&Epilogue
             pool::lower(builder, node, pool, &pool::Kind::Average([*input_zp, *output_zp]))
         }
         Op::MaxPool2d { pool, nan_mode } => pool::lower(builder, node, pool, &pool::Kind::Max(*nan_mode)),
-        Op::Gather => gather::gather(builder, node),
+        Op::Gather => gather::gather(builder, node, 1),
+        Op::RowGather { run } => gather::gather(builder, node, *run),
         Op::Scatter => gather::scatter(builder, node),
         Op::Resize(attrs) => resize::lower(builder, node, attrs),
         Op::VariableRead { variable } => {

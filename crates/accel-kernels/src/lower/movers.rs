@@ -39,6 +39,8 @@ enum Beyond {
     Never,
     /// A constant.
     Value(u32),
+    /// A constant of two words.
+    Pair([u32; 2]),
     /// A number that is computed at run time.
     Operand(TensorId),
     /// The coordinate wraps around.
@@ -75,39 +77,46 @@ pub(crate) fn pad(
     padding: &[[u32; 2]],
     value: u64,
 ) -> Result<(), Refusal> {
-    let size = element_bytes(builder, node.inputs[0])?;
-    let dims = source_dims(builder, node.inputs[0]);
-    let padded = dims.iter().zip(padding).map(|(&dim, &[before, after])| Dim {
+    let (size, words) = element_bytes(builder, node.inputs[0])?;
+    let dims = source_dims(builder, node.inputs[0], words);
+    let padded = dims.iter().zip(padding.iter().chain(&[[0; 2]])).map(|(&dim, &[before, after])| Dim {
         size: before + dim.size + after,
         start: -(before as i32),
         ..dim
     });
-    let beyond = node.inputs.get(1).map_or(Beyond::Value(value as u32), |&id| Beyond::Operand(id));
+    let pair = [value as u32, (value >> 32) as u32];
+    let beyond = match node.inputs.get(1) {
+        Some(&id) => Beyond::Operand(id),
+        None if words > 1 && pair[0] != pair[1] => Beyond::Pair(pair),
+        None => Beyond::Value(pair[0]),
+    };
     let gather = Gather { dims: padded.collect(), base: 0, size, beyond };
     gather.launch(builder, node)
 }
 
 pub(crate) fn tile(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
-    let size = element_bytes(builder, node.inputs[0])?;
+    let (size, words) = element_bytes(builder, node.inputs[0])?;
     let output = &builder.graph.tensor(node.outputs[0]).shape;
-    let dims = source_dims(builder, node.inputs[0]);
-    let tiled = dims.iter().zip(output).map(|(&dim, &size)| Dim { size, ..dim });
+    let dims = source_dims(builder, node.inputs[0], words);
+    let tiled =
+        dims.iter().zip(output.iter().copied().chain([words])).map(|(&dim, size)| Dim { size, ..dim });
     let gather = Gather { dims: tiled.collect(), base: 0, size, beyond: Beyond::Wraps };
     gather.launch(builder, node)
 }
 
 pub(crate) fn slice(builder: &mut Builder<'_>, node: &Node, start: &[u32]) -> Result<(), Refusal> {
-    let size = element_bytes(builder, node.inputs[0])?;
+    let (size, words) = element_bytes(builder, node.inputs[0])?;
     let output = &builder.graph.tensor(node.outputs[0]).shape;
-    let source = source_dims(builder, node.inputs[0]);
+    let output = output.iter().copied().chain([words]);
+    let source = source_dims(builder, node.inputs[0], words);
     let base = source.iter().zip(start).map(|(dim, &start)| dim.stride as u32 * start).sum();
-    let dims = source.iter().zip(output).map(|(dim, &size)| Dim { size, extent: size, ..*dim }).collect();
+    let dims = source.iter().zip(output).map(|(dim, size)| Dim { size, extent: size, ..*dim }).collect();
     Gather { dims, base, size, beyond: Beyond::Never }.launch(builder, node)
 }
 
 pub(crate) fn reverse(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Result<(), Refusal> {
-    let size = element_bytes(builder, node.inputs[0])?;
-    let mut dims = source_dims(builder, node.inputs[0]);
+    let (size, words) = element_bytes(builder, node.inputs[0])?;
+    let mut dims = source_dims(builder, node.inputs[0], words);
     let mut base = 0;
     if let Some(dim) = dims.get_mut(axis as usize) {
         base = (dim.size - 1) * dim.stride as u32;
@@ -117,9 +126,10 @@ pub(crate) fn reverse(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Resu
 }
 
 pub(crate) fn transpose(builder: &mut Builder<'_>, node: &Node, perms: &[u32]) -> Result<(), Refusal> {
-    let size = element_bytes(builder, node.inputs[0])?;
-    let source = source_dims(builder, node.inputs[0]);
-    let dims = perms.iter().filter_map(|&from| source.get(from as usize).copied()).collect();
+    let (size, words) = element_bytes(builder, node.inputs[0])?;
+    let source = source_dims(builder, node.inputs[0], words);
+    let perms = perms.iter().map(|&from| from as usize).chain([perms.len()]);
+    let dims = perms.filter_map(|from| source.get(from).copied()).collect();
     let mut gather = Gather { dims, base: 0, size, beyond: Beyond::Never };
     gather.simplify();
     match gather.innermost_source() {
@@ -131,9 +141,9 @@ pub(crate) fn transpose(builder: &mut Builder<'_>, node: &Node, perms: &[u32]) -
 /// An invocation owns an output word and fetches its elements from whichever operand has them, so operands may
 /// share words. Operands beyond [`CONCAT_OPERANDS`] take further launches, which leave each other's bytes alone.
 pub(crate) fn concat(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Result<(), Refusal> {
-    let mut size = element_bytes(builder, node.outputs[0])?;
+    let (mut size, words) = element_bytes(builder, node.outputs[0])?;
     let graph = builder.graph;
-    let columns = |id: TensorId| graph.tensor(id).shape[axis as usize..].iter().product::<u32>();
+    let columns = |id: TensorId| graph.tensor(id).shape[axis as usize..].iter().product::<u32>() * words;
     let mut runs = Vec::with_capacity(node.inputs.len());
     let mut row = 0;
     for &id in &node.inputs {
@@ -156,7 +166,7 @@ pub(crate) fn concat(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Resul
         reads.push(builder.words(&words));
         builder.launch(&Launch {
             module: &format!("concat.e{size}"),
-            constants: &stream_constants(builder),
+            constants: &[&[(0, runs.len() as u32)], &stream_constants(builder)[..]].concat(),
             writes: &[builder.tensor(node.outputs[0])],
             reads: &reads,
             params: &[count as u32, row, magic, shift],
@@ -200,7 +210,7 @@ impl Gather {
         let by = wider(self.size)?;
         let (inner, outer) = self.dims.split_last_mut()?;
         let fits = |n: u32| n.is_multiple_of(by);
-        if matches!(self.beyond, Beyond::Operand(_)) {
+        if matches!(self.beyond, Beyond::Operand(_) | Beyond::Pair(_)) {
             return None;
         }
         let runs = inner.stride == 1 && fits(inner.size) && fits(inner.start as u32) && fits(inner.extent);
@@ -258,14 +268,24 @@ impl Gather {
                 reads.push(builder.words(&[value; 4]));
                 "pad"
             }
+            Beyond::Pair(pair) => {
+                reads.push(builder.words(&pair));
+                "pad"
+            }
             Beyond::Operand(id) => {
                 reads.push(builder.tensor(id));
                 "pad"
             }
         };
+        let value_words = match self.beyond {
+            Beyond::Pair(_) => 2,
+            Beyond::Operand(id) => element_bytes(builder, id)?.1,
+            _ => 1,
+        };
         builder.launch(&Launch {
             module: &format!("move.{kind}{}", self.size),
-            constants: &[&[(0, self.dims.len() as u32)], &stream_constants(builder)[..]].concat(),
+            constants: &[&[(0, self.dims.len() as u32), (1, value_words)], &stream_constants(builder)[..]]
+                .concat(),
             writes: &[builder.tensor(node.outputs[0])],
             reads: &reads,
             params: &[count as u32, self.base],
@@ -307,14 +327,16 @@ impl Gather {
     }
 }
 
-/// The tensor's own dimensions, as a gather that changes nothing.
-fn source_dims(builder: &Builder<'_>, id: TensorId) -> Vec<Dim> {
+/// The tensor's own dimensions, as a gather that changes nothing. Where an element is several words, they are the last one.
+fn source_dims(builder: &Builder<'_>, id: TensorId, words: u32) -> Vec<Dim> {
     let shape = &builder.graph.tensor(id).shape;
     let mut stride = 1_i32;
     let mut dims: Vec<Dim> = shape
         .iter()
+        .copied()
+        .chain((words > 1).then_some(words))
         .rev()
-        .map(|&size| {
+        .map(|size| {
             let dim = Dim { size, start: 0, extent: size, stride };
             stride = stride.wrapping_mul(size as i32);
             dim
@@ -324,13 +346,14 @@ fn source_dims(builder: &Builder<'_>, id: TensorId) -> Vec<Dim> {
     dims
 }
 
-/// Bytes of an element that the movers can handle.
-pub(crate) fn element_bytes(builder: &Builder<'_>, id: TensorId) -> Result<usize, Refusal> {
+/// Bytes of what the movers take as an element, and how many of those an element of the tensor is.
+pub(crate) fn element_bytes(builder: &Builder<'_>, id: TensorId) -> Result<(usize, u32), Refusal> {
     let dtype = builder.graph.tensor(id).dtype;
     match dtype.bytes() {
-        Some(size @ (1 | 2 | 4)) if dtype != DType::Shape => Ok(size),
+        Some(size @ (1 | 2 | 4)) => Ok((size, 1)),
+        Some(8) if dtype == DType::Int64 => Ok((4, 2)),
         _ => Err(builder.unsupported(format!(
-            "{} has no kernel for {dtype}; it takes elements of 1, 2 or 4 bytes",
+            "{} has no kernel for {dtype}; it takes elements of 1, 2, 4 or 8 bytes",
             builder.at.1
         ))),
     }

@@ -228,6 +228,7 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
         "TILE" => (Some(Op::Tile), vec![IMAGE], &[1, 4, 2, 8]),
         "TRANSPOSE" => (Some(Op::Transpose { perms: vec![0, 2, 3, 1] }), vec![IMAGE], &[1, 2, 4, 2]),
         "GATHER" => (Some(Op::Gather), vec![&[1, 2, 4], &[1, 2]], [1, 2, 4].as_slice()),
+        "ROW_GATHER" => (Some(Op::RowGather { run: 2 }), vec![&[1, 2, 4], &[1, 2]], [1, 4, 4].as_slice()),
         "SCATTER" => (Some(Op::Scatter), vec![&[1, 2, 4], &[1, 2], &[1, 2, 4]], [1, 2, 4].as_slice()),
         "RESIZE" => {
             // The wider results are BILINEAR's alone, the narrow integers NEAREST's.

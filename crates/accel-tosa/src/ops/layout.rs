@@ -1,8 +1,8 @@
 //! Operators that move elements without computing.
 
-use crate::Op;
 use crate::schema::{AxisAttribute, TransposeAttribute};
 use crate::site::{Result, Site, require, show};
+use crate::{DType, Op};
 
 fn axis(site: &Site<'_>) -> Result<u32> {
     site.axis(site.attribute::<AxisAttribute<'_>>()?.axis())
@@ -158,6 +158,14 @@ fn indexed(site: &Site<'_>) -> Result<([u64; 3], u64)> {
     let (values, indices) = (site.input(0), site.input(1));
     site.rank("its values", values, 3)?;
     site.rank("its indices", indices, 2)?;
+    let later = site.version() > (1, 0);
+    require!(
+        site,
+        indices.dtype == DType::Int32 || later && indices.dtype == DType::Int64,
+        "its indices have the type {} where INT32{} is needed.",
+        indices.dtype,
+        if later { " or INT64" } else { "" }
+    );
     require!(
         site,
         values.shape[0] == indices.shape[0],
@@ -172,6 +180,21 @@ pub(super) fn gather(site: &Site<'_>) -> Result<Op> {
     let ([n, _, c], w) = indexed(site)?;
     site.output_shape(&[n, w, c], "N of the values, W of the indices, C of the values")?;
     Ok(Op::Gather)
+}
+
+pub(super) fn row_gather(site: &Site<'_>) -> Result<Op> {
+    let ([n, _, c], w) = indexed(site)?;
+    if site.input(2).constant.is_none() {
+        let message = "its row_count is computed at run time; the shape of its output depends on it.";
+        return Err(site.refuse(crate::Rule::Unsupported, message.to_owned()));
+    }
+    let run = site.number(2, false, false)?;
+    require!(site, run > 0, "its row_count is {run}; it must be at least 1.");
+    site.output_shape(
+        &[n, w.saturating_mul(run as u64), c],
+        "N and C of the values, W of the indices times row_count",
+    )?;
+    Ok(Op::RowGather { run: run as u32 })
 }
 
 pub(super) fn scatter(site: &Site<'_>) -> Result<Op> {

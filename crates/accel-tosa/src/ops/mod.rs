@@ -95,6 +95,7 @@ pub(crate) fn build(site: &Site<'_>) -> Result<Op> {
         "TILE" => layout::tile(site),
         "TRANSPOSE" => layout::transpose(site),
         "GATHER" => layout::gather(site),
+        "ROW_GATHER" => layout::row_gather(site),
         "SCATTER" => layout::scatter(site),
         "RESIZE" => scaling::resize(site),
         "CAST" => elementwise::same_shape(site, Op::Cast),

@@ -8,7 +8,7 @@ use accel_tosa::{
 
 use crate::common::{One, accepted, broken, last, refused, shape, tensor};
 
-use DType::{Bool, Fp32, Int8, Int16, Int32, Int48};
+use DType::{Bool, Fp32, Int8, Int16, Int32, Int48, Int64};
 
 const ZP: &[u8] = &[0];
 
@@ -743,7 +743,9 @@ fn gather_and_scatter_are_checked() {
             tensor(w, "v").shape[0] = 3
         });
         broken(graph, Rule::ErrorIf, "3] is needed", |w| tensor(w, "y").shape[2] = 4);
-        broken(graph, Rule::ErrorIf, "indices INT16", |w| tensor(w, "i").dtype = Int16.code());
+        broken(graph, Rule::ErrorIf, "its indices have the type INT16", |w| {
+            tensor(w, "i").dtype = Int16.code()
+        });
     }
     broken(&scatter, Rule::ErrorIf, "[2, 4, 3] is needed", |w| tensor(w, "u").shape[1] = 5);
 }
@@ -881,4 +883,29 @@ fn unsigned_rescales_are_checked() {
     }
     let wide = rescale_of((Int48, &[0; 6]), (Int8, &[0]), [false, false]);
     refused(&wide, Rule::ErrorIf, "INT48 input needs 16-bit multipliers");
+}
+
+#[test]
+fn row_gather_is_checked() {
+    let graph = |count: i32| {
+        let mut w = One {
+            name: "ROW_GATHER",
+            inputs: &[("v", Int8, &[2, 5, 3]), ("i", Int32, &[2, 4])],
+            constants: &[("n", Int32, &[1], &count.to_le_bytes())],
+            operands: &["v", "i", "n"],
+            output: (Int8, &[2, 12, 3]),
+            ..One::default()
+        }
+        .build();
+        w.version = [1, 1, 0];
+        w
+    };
+    assert_eq!(op(&graph(3)), Op::RowGather { run: 3 });
+    refused(&graph(2), Rule::ErrorIf, "[2, 8, 3] is needed");
+    refused(&graph(0), Rule::ErrorIf, "its row_count is 0");
+    let mut w = graph(3);
+    tensor(&mut w, "i").dtype = Int64.code();
+    accepted(&w);
+    w.version = [1, 0, 0];
+    refused(&w, Rule::ErrorIf, "it came with TOSA 1.1");
 }

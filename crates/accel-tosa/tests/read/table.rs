@@ -70,6 +70,7 @@ fn smallest(info: &OperatorInfo, row: &TypeRow) -> Smallest {
         "CONCAT" | "REVERSE" => (axis, vec![rows.clone()], rows, vec![]),
         name if name.starts_with("REDUCE_") => (axis, vec![rows.clone()], rows, vec![]),
         "GATHER" => (Attribute::None, vec![vec![1, 2, 3], vec![1, 2]], vec![1, 2, 3], vec![]),
+        "ROW_GATHER" => (Attribute::None, vec![vec![1, 2, 3], vec![1, 2], vec![1]], vec![1, 2, 3], vec![]),
         "SCATTER" => (Attribute::None, vec![vec![1, 2, 3], vec![1, 2], vec![1, 2, 3]], vec![1, 2, 3], vec![]),
         "TABLE" => {
             let entries = if row.types[0] == DType::Int8 { 256 } else { 513 };
@@ -145,8 +146,9 @@ fn graph(info: &OperatorInfo, row: &TypeRow) -> Writer {
     let dtype = |of: OperandType| match of {
         OperandType::Column(column) => row.types[column],
         OperandType::Fixed(dtype) => dtype,
-        // RESCALE's multiplier, without scale32.
-        OperandType::Checked => DType::Int16,
+        // RESCALE's multiplier, without scale32, or indices.
+        OperandType::Checked if info.name == "RESCALE" => DType::Int16,
+        OperandType::Checked => DType::Int32,
     };
     for operand in info.inputs {
         let name = operand.name;
@@ -163,7 +165,11 @@ fn graph(info: &OperatorInfo, row: &TypeRow) -> Writer {
         let elements = shape.iter().product::<i32>() as usize;
         // 2 is a zero for nobody but a right shift for RESCALE.
         let byte = if (info.name, name) == ("RESCALE", "shift") { 2 } else { 0 };
-        w.constant(name, dtype, &shape, &vec![byte; elements * dtype.bytes().unwrap_or(1)]);
+        let mut data = vec![byte; elements * dtype.bytes().unwrap_or(1)];
+        if name == "row_count" {
+            data[0] = 1;
+        }
+        w.constant(name, dtype, &shape, &data);
     }
     if info.name == "CONST" {
         let bytes = [0; 16];
