@@ -26,6 +26,32 @@ pub struct MatrixTuple {
     pub result: i32,
 }
 
+impl MatrixTuple {
+    /// `VK_COMPONENT_TYPE_FLOAT16_KHR`.
+    pub const FLOAT16: i32 = 0;
+    /// `VK_COMPONENT_TYPE_FLOAT32_KHR`.
+    pub const FLOAT32: i32 = 1;
+    /// `VK_COMPONENT_TYPE_SINT8_KHR`.
+    pub const SINT8: i32 = 3;
+    /// `VK_COMPONENT_TYPE_SINT32_KHR`.
+    pub const SINT32: i32 = 5;
+    /// `VK_COMPONENT_TYPE_BFLOAT16_KHR`.
+    pub const BFLOAT16: i32 = 1_000_141_000;
+}
+
+/// How a workgroup divides its tile of a product on matrix units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MatrixGeometry {
+    /// Subgroups along m and along n.
+    pub subgroups: [u32; 2],
+    /// Rows and columns that a subgroup makes.
+    pub part: [u32; 2],
+    /// Depth of a staged slab of k.
+    pub slab: u32,
+    /// Rows of tiles that workgroups go through before they go on along n.
+    pub band: u32,
+}
+
 /// Limits and features of a Vulkan 1.3 device. Every device that `accel-vulkan` opens has buffer device
 /// addresses, 8- and 16-bit storage, `shaderInt8`, `shaderInt16`, `shaderInt64`, `shaderFloat16`, scalar
 /// block layout, timeline semaphores, synchronization2 and subgroup arithmetic; kernels may rely on those.
@@ -54,6 +80,9 @@ pub struct DeviceCaps {
     pub exact_half: bool,
     /// Cooperative-matrix shapes that passed the start-up self-test.
     pub matrices: Vec<MatrixTuple>,
+    /// Overrides the choice among geometries for matrix units, and uses those for every product that they can
+    /// run: for experiments and tests.
+    pub matrix_geometry: Option<MatrixGeometry>,
 }
 
 impl DeviceCaps {
@@ -71,6 +100,7 @@ impl DeviceCaps {
             float64: false,
             exact_half: false,
             matrices: Vec::new(),
+            matrix_geometry: None,
         }
     }
 

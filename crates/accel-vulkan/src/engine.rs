@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accel_kernels::{DeviceCaps, DeviceKind, Plan};
+use accel_kernels::{DeviceCaps, DeviceKind, MatrixTuple, Plan};
 
 use crate::Error;
 use crate::completion::Threads;
 use crate::core::Core;
 use crate::instance::Instance;
+use crate::matrices;
 use crate::memory::{Buffer, MemoryKind};
 use crate::pipeline::Pipelines;
 use crate::program::Program;
@@ -38,6 +39,8 @@ pub struct EngineOptions {
     /// Treat device and shared memory as if the host could not map it, so that every transfer goes through
     /// the staging ring: for tests of that path on devices that map everything.
     pub staged: bool,
+    /// Use matrix units (cooperative matrices) where the device has them and they pass a test when it is opened.
+    pub matrices: bool,
 }
 
 impl Default for EngineOptions {
@@ -49,6 +52,7 @@ impl Default for EngineOptions {
             window: 4,
             watchdog: None,
             staged: false,
+            matrices: true,
         }
     }
 }
@@ -69,6 +73,8 @@ pub struct Engine {
     scheduler: Arc<Scheduler>,
     pipelines: Arc<Pipelines>,
     core: Arc<Core>,
+    caps: DeviceCaps,
+    wrong_matrices: Vec<MatrixTuple>,
 }
 
 impl Engine {
@@ -86,14 +92,28 @@ impl Engine {
         let pipelines = Arc::new(Pipelines::new(&core, options.pipeline_cache_dir.as_deref())?);
         let scheduler = Arc::new(Scheduler::new(&core, options.window.clamp(1, 64))?);
         let threads = Threads::start(&scheduler)?;
-        let caps = &core.properties.caps;
+        let caps = core.properties.caps.clone();
         log::info!("opened the device {} ({:?}, {})", caps.name, caps.kind, core.properties.driver);
-        Ok(Arc::new(Self { _threads: threads, scheduler, pipelines, core }))
+        let mut engine =
+            Self { _threads: threads, scheduler, pipelines, core, caps, wrong_matrices: Vec::new() };
+        if options.matrices {
+            let tested = matrices::test(&engine, &engine.core.properties.matrices);
+            log::info!("matrix units: {:?}", tested.right);
+            engine.caps.matrices = tested.right;
+            engine.wrong_matrices = tested.wrong;
+        }
+        Ok(Arc::new(engine))
     }
 
     /// Limits and features.
     pub fn caps(&self) -> &DeviceCaps {
-        &self.core.properties.caps
+        &self.caps
+    }
+
+    /// Matrix shapes that the driver lists, that our kernels would use, and that failed the test when the device was
+    /// opened.
+    pub fn wrong_matrices(&self) -> &[MatrixTuple] {
+        &self.wrong_matrices
     }
 
     /// Stable id of the physical device.

@@ -2,8 +2,11 @@
 
 use std::ffi::CStr;
 
-use accel_kernels::{DeviceCaps, DeviceKind};
+use accel_kernels::{DeviceCaps, DeviceKind, MatrixTuple};
 use ash::{khr, vk};
+
+use crate::instance::Instance;
+use crate::matrices;
 
 /// `VkPhysicalDeviceShaderBfloat16FeaturesKHR`, which ash 0.38 lacks.
 #[repr(C)]
@@ -143,6 +146,17 @@ impl Features {
         }
     }
 
+    /// Whether subgroup matrices are offered.
+    pub(crate) fn subgroup_matrices(&self) -> bool {
+        self.matrix.as_ref().is_some_and(|f| f.cooperative_matrix == vk::TRUE)
+            && self.v12.vulkan_memory_model == vk::TRUE
+    }
+
+    /// Whether matrices may hold BF16.
+    pub(crate) fn bfloat16_matrices(&self) -> bool {
+        self.bfloat16.as_ref().is_some_and(|f| f.cooperative_matrix == vk::TRUE)
+    }
+
     /// Extensions that the turned-on features need.
     pub(crate) fn extensions(&self) -> Vec<*const std::ffi::c_char> {
         let matrix = self.matrix.as_ref().map(|_| khr::cooperative_matrix::NAME.as_ptr());
@@ -185,8 +199,10 @@ impl Features {
 /// What a physical device is.
 #[derive(Clone)]
 pub(crate) struct Properties {
-    /// Limits and features for lowering.
+    /// Limits and features for lowering, without matrices.
     pub(crate) caps: DeviceCaps,
+    /// Matrix shapes that the driver lists.
+    pub(crate) matrices: Vec<MatrixTuple>,
     pub(crate) uuid: [u8; 16],
     pub(crate) vendor_id: u32,
     pub(crate) device_id: u32,
@@ -204,7 +220,9 @@ pub(crate) struct Properties {
 
 impl Properties {
     /// Asks the device for its properties.
-    pub(crate) fn query(instance: &ash::Instance, device: vk::PhysicalDevice, features: &Features) -> Self {
+    pub(crate) fn query(instance: &Instance, device: vk::PhysicalDevice, features: &Features) -> Self {
+        let matrices = matrices::offered(instance, device, features);
+        let instance = &instance.raw;
         let mut v11 = vk::PhysicalDeviceVulkan11Properties::default();
         let mut v12 = vk::PhysicalDeviceVulkan12Properties::default();
         let mut v13 = vk::PhysicalDeviceVulkan13Properties::default();
@@ -248,10 +266,11 @@ impl Properties {
                 float64: features.core.shader_float64 == vk::TRUE,
                 exact_half: v12.shader_rounding_mode_rte_float16 == vk::TRUE
                     && v12.shader_denorm_preserve_float16 == vk::TRUE,
-                // A shape belongs here once a start-up self-test has compared it with a scalar oracle; there is
-                // no such test yet, so kernels get none.
+                // Filled by the start-up self-test.
                 matrices: Vec::new(),
+                matrix_geometry: None,
             },
+            matrices,
             uuid: v11.device_uuid,
             vendor_id: base.vendor_id,
             device_id: base.device_id,

@@ -28,6 +28,7 @@ mod engine;
 mod error;
 mod features;
 mod instance;
+mod matrices;
 mod memory;
 mod pipeline;
 mod program;

@@ -97,7 +97,7 @@ impl Candidate {
             .into_iter()
             .map(|handle| {
                 let features = Features::query(&instance.raw, handle);
-                let properties = Properties::query(&instance.raw, handle, &features);
+                let properties = Properties::query(instance, handle, &features);
                 let families = families(&instance.raw, handle);
                 Self { handle, features, properties, families }
             })

@@ -93,6 +93,10 @@ pub struct Options {
     /// Run Vulkan's validation layer, to find defects; slow.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub validation: Option<bool>,
+
+    /// Leave the device's matrix units (cooperative matrices) alone.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub no_coopmat: Option<bool>,
 }
 
 /// VMMs that --print-vmm knows.
@@ -125,6 +129,8 @@ pub struct Settings {
     pub pipeline_cache: Option<PathBuf>,
     /// Validation layer wanted.
     pub validation: bool,
+    /// Matrix units unwanted.
+    pub no_coopmat: bool,
 }
 
 impl Cli {
@@ -150,6 +156,7 @@ impl Options {
             virtio_id: self.virtio_id.or(other.virtio_id),
             pipeline_cache: self.pipeline_cache.or(other.pipeline_cache),
             validation: self.validation.or(other.validation),
+            no_coopmat: self.no_coopmat.or(other.no_coopmat),
         }
     }
 
@@ -172,6 +179,7 @@ impl Options {
             virtio_id: self.virtio_id.unwrap_or(DEFAULT_VIRTIO_ID),
             pipeline_cache: self.pipeline_cache.or_else(default_cache),
             validation: self.validation.unwrap_or_default(),
+            no_coopmat: self.no_coopmat.unwrap_or_default(),
         })
     }
 }
@@ -286,7 +294,7 @@ mod tests {
     fn every_option_may_stand_in_the_file_and_the_line_may_contradict_it() {
         let file: Options = toml::from_str(
             "socket-path = [\"a\", \"b\"]\ndevice = \"cpu\"\nmemory-limit = 4096\nqueues = 4\nonce = true\n\
-             virtio-id = 40\npipeline-cache = \"/c\"\nvalidation = true\n",
+             virtio-id = 40\npipeline-cache = \"/c\"\nvalidation = true\nno-coopmat = true\n",
         )
         .unwrap();
         let line = Cli::parse_from(["", "--once=false", "--device", "1"]).options;
@@ -299,6 +307,7 @@ mod tests {
             virtio_id: 40,
             pipeline_cache: Some("/c".into()),
             validation: true,
+            no_coopmat: true,
         };
         assert_eq!(line.or(file).settings().unwrap(), expected);
     }

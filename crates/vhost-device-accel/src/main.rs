@@ -39,6 +39,7 @@ fn run(cli: Cli) -> Result<(), Error> {
     let options = EngineOptions {
         pipeline_cache_dir: settings.pipeline_cache.clone(),
         validation: settings.validation,
+        matrices: !settings.no_coopmat,
         ..EngineOptions::default()
     };
     let backend = VulkanBackend::open(settings.device.clone(), options)?;

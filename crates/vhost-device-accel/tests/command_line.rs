@@ -40,6 +40,7 @@ fn help_names_every_option() {
         "virtio-id",
         "pipeline-cache",
         "validation",
+        "no-coopmat",
     ] {
         assert!(help.contains(&format!("--{option}")), "{option}");
     }

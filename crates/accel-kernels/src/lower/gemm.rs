@@ -3,8 +3,10 @@
 
 use accel_tosa::{Refusal, TensorId};
 
+use super::matrix::{self, Matrix};
+use super::prepare;
 use super::movers::{LANES, word_groups};
-use crate::builder::{Builder, Launch};
+use crate::builder::{Builder, Launch, Value};
 use crate::epilogue::Epilogue;
 use crate::{DeviceCaps, DeviceKind};
 
@@ -126,6 +128,8 @@ pub(crate) enum Kernel {
     Tiled(Geometry),
     /// `gemm_direct.comp`.
     Direct(Direct),
+    /// `gemm_matrix.comp`.
+    Matrix(Matrix),
 }
 
 /// A kernel and how k is split.
@@ -206,11 +210,20 @@ pub(crate) fn choose(
             Err(error) => return Err(error),
         }
     };
+    Ok(split(caps, kernel, size, image, reason))
+}
+
+/// Splits k while the workgroups do not fill the device.
+fn split(caps: &DeviceCaps, kernel: Kernel, size: Size, image: bool, reason: &'static str) -> Choice {
     let wanted = (fill(caps) / workgroups(kernel, size).max(1)).max(1) as u32;
-    let splittable = !(image && matches!(kernel, Kernel::Direct(_)));
-    let splits = if splittable { wanted.min(size.k / MIN_CHUNK).max(1) } else { 1 };
-    let chunk = size.k.div_ceil(splits).next_multiple_of(SLAB);
-    Ok(Choice { kernel, splits: size.k.div_ceil(chunk), chunk, reason })
+    let (slab, least, splittable) = match kernel {
+        Kernel::Tiled(_) => (SLAB, MIN_CHUNK, true),
+        Kernel::Direct(_) => (SLAB, MIN_CHUNK, !image),
+        Kernel::Matrix(matrix) => (matrix.geometry.slab, matrix::MIN_CHUNK, true),
+    };
+    let splits = if splittable { wanted.min(size.k / least).max(1) } else { 1 };
+    let chunk = size.k.div_ceil(splits).next_multiple_of(slab);
+    Choice { kernel, splits: size.k.div_ceil(chunk), chunk, reason }
 }
 
 /// Workgroups of one part of k.
@@ -218,6 +231,7 @@ fn workgroups(kernel: Kernel, size: Size) -> u64 {
     let [rows, columns] = match kernel {
         Kernel::Tiled(geometry) => geometry.tile(),
         Kernel::Direct(Direct { lanes, block: [rows, columns], .. }) => [rows, lanes * columns],
+        Kernel::Matrix(matrix) => matrix.tile(),
     };
     u64::from(size.batches) * u64::from(size.m.div_ceil(rows)) * u64::from(size.n.div_ceil(columns))
 }
@@ -245,12 +259,33 @@ impl Product<'_> {
         let element = builder.graph.tensor(output).dtype.bytes().unwrap_or(4);
         let columns = (4 / element) as u32;
         let image = matches!(self.addressing, Addressing::Image(_));
-        let choice = choose(builder.caps, self.size, columns, image)
-            .map_err(|error| builder.unsupported(format!("no geometry of its kernel fits: {error}")))?;
+        let rows_of_k = !matches!(self.addressing, Addressing::Matrix);
+        let matrices = matrix::choose(builder.caps, self.types, self.size, rows_of_k)
+            .and_then(|matrix| Some((matrix, self.without_zero_points(builder)?)));
+        let mut prepared = None;
+        let (choice, bias) = match matrices {
+            Some((matrix, bias)) => {
+                prepared = prepare::prepare(builder, &self, matrix)?;
+                let kernel = Kernel::Matrix(prepared.as_ref().map_or(matrix, |p| p.matrix));
+                (split(builder.caps, kernel, self.size, image, "matrix units take its types"), bias)
+            }
+            None => {
+                let choice = choose(builder.caps, self.size, columns, image)
+                    .map_err(|error| builder.unsupported(format!("no geometry of its kernel fits: {error}")))?;
+                (choice, self.plain_bias(builder))
+            }
+        };
         let Choice { kernel, splits, chunk, reason } = choice;
         let output = builder.tensor(output);
-        let a = builder.tensor(self.a);
+        let a = prepared.as_ref().and_then(|p| p.a).unwrap_or_else(|| builder.tensor(self.a));
+        let types = prepared.as_ref().map_or(self.types, |p| p.types);
+        let k = prepared.as_ref().map_or(k, |p| p.k);
         let (b, b_steps) = match self.addressing {
+            _ if prepared.is_some() => {
+                let p = prepared.as_ref().map(|p| (p.b, p.b_step));
+                let (b, step) = p.unwrap_or((None, n));
+                (b.unwrap_or_else(|| builder.tensor(self.b)), [step, 1])
+            }
             Addressing::Matrix => (builder.tensor(self.b), [n, 1]),
             Addressing::RowsOfK | Addressing::Image(_) => match self.constant_columns(builder, kernel) {
                 Some(columns) => (builder.blob(columns), [n, 1]),
@@ -258,8 +293,7 @@ impl Product<'_> {
             },
         };
         // Without a bias the address is that of A and is not used.
-        let bias = self.bias.map_or(a, |id| builder.tensor(id));
-        let bias_step = self.bias.map_or(2, |id| u32::from(builder.graph.tensor(id).elements() > 1));
+        let (bias, bias_step) = bias.unwrap_or((a, 2));
         let count = u64::from(batches) * u64::from(m) * u64::from(n);
         let target = if splits > 1 { builder.scratch(count * u64::from(splits) * 4) } else { output };
         let [a_zp, b_zp] = self.zero_points.map(|zero_point| zero_point as u32);
@@ -276,13 +310,22 @@ impl Product<'_> {
             }
         };
         let detail = format!("{m}x{n}x{k} in {splits} ({reason})");
+        let addressing = match self.addressing {
+            Addressing::Matrix if prepared.as_ref().is_some_and(|p| p.exchanged) => "pointwise",
+            Addressing::Matrix => "matmul",
+            Addressing::RowsOfK => "pointwise",
+            Addressing::Image(_) => "conv",
+        };
         let (module, mut constants, detail) = match kernel {
+            Kernel::Matrix(matrix) => {
+                let ([rows, columns], slab) = (matrix.tile(), matrix.geometry.slab);
+                (
+                    format!("gemm_matrix.{addressing}_{types}{fused}"),
+                    matrix.constants(),
+                    format!("{rows}x{columns}x{slab} of {detail}"),
+                )
+            }
             Kernel::Tiled(Geometry { lanes, lanes_n, quads: [quads_m, quads_n], slab }) => {
-                let addressing = match self.addressing {
-                    Addressing::Matrix => "matmul",
-                    Addressing::RowsOfK => "pointwise",
-                    Addressing::Image(_) => "conv",
-                };
                 let [rows, columns] = [4 * quads_m * lanes / lanes_n, 4 * quads_n * lanes_n];
                 (
                     format!("gemm_tiled.{addressing}_{}{fused}", self.types),
@@ -327,6 +370,36 @@ impl Product<'_> {
             groups,
             detail: &format!("{label}{splits} parts of k"),
         })
+    }
+
+    /// The bias and the step from one column's to the next.
+    fn plain_bias(&self, builder: &Builder<'_>) -> Option<(Value, u32)> {
+        let id = self.bias?;
+        Some((builder.tensor(id), u32::from(builder.graph.tensor(id).elements() > 1)))
+    }
+
+    /// The bias with which A need not lose its zero point: matrix units multiply what is stored, and
+    /// `sum (a - z) b = sum a b - z sum b`. `None` where that is not known while lowering, or B has a zero point.
+    fn without_zero_points(&self, builder: &mut Builder<'_>) -> Option<Option<(Value, u32)>> {
+        let [a_zp, b_zp] = self.zero_points;
+        match (a_zp, b_zp) {
+            (0, 0) => return Some(self.plain_bias(builder)),
+            (_, 0) if !matches!(self.addressing, Addressing::Matrix) => {}
+            _ => return None,
+        }
+        let bias = builder.constant(self.bias?)?;
+        let bias: Vec<i32> =
+            bias.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+        let weights = builder.constant(self.b)?;
+        let rows = weights.chunks_exact(self.size.k as usize).enumerate();
+        let folded: Vec<u32> = rows
+            .map(|(n, row)| {
+                let sum = row.iter().fold(0_i32, |sum, &b| sum.wrapping_add(i32::from(b as i8)));
+                let own = bias.get(if bias.len() > 1 { n } else { 0 }).copied().unwrap_or(0);
+                own.wrapping_sub(a_zp.wrapping_mul(sum)) as u32
+            })
+            .collect();
+        Some(Some((builder.words(&folded), 1)))
     }
 
     /// B as `[k][n]`, so that lanes read it side by side, where the kernel wants that and B is a constant.

@@ -8,13 +8,17 @@ mod gather;
 mod gemm;
 pub(crate) mod int48;
 pub(crate) mod matmul;
+mod matrix;
 pub(crate) mod movers;
 pub(crate) mod pointwise;
 mod pool;
+mod prepare;
 mod product;
 mod reduce;
 mod resize;
 mod window;
+
+pub(crate) use matrix::smallest_geometry;
 
 use accel_tosa::{Block, Graph, Node, Op, Refusal, Rule, TensorId};
 

@@ -3,11 +3,21 @@
 
 use std::sync::{Arc, OnceLock, mpsc};
 
-use accel_kernels::{DeviceCaps, DeviceKind};
+use accel_kernels::{DeviceCaps, DeviceKind, MatrixTuple};
 use accel_tosa::writer::Writer;
 use accel_vulkan::{Engine, EngineOptions, Finished, MemoryKind, Outcome, Program};
 
 const GUARD: u8 = 0xa5;
+
+/// The device's limits and features; `None` where there is no device.
+pub fn caps() -> Option<DeviceCaps> {
+    Some(engine()?.caps().clone())
+}
+
+/// Matrix shapes that failed their test.
+pub fn wrong_matrices() -> Option<Vec<MatrixTuple>> {
+    Some(engine()?.wrong_matrices().to_vec())
+}
 
 /// The device, or `None` with a note where there is none and `ACCEL_REQUIRE_DEVICE` is not 1.
 fn engine() -> Option<Arc<Engine>> {
@@ -44,6 +54,14 @@ pub fn run_both(writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
 /// [`run`] with the kernels that are chosen for devices of this kind.
 pub fn run_as(kind: DeviceKind, writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     Some(submissions(kind, writer, &[inputs])?.remove(0))
+}
+
+/// [`run`] with the kernels that are chosen for a device with these limits and features.
+pub fn run_on(caps: &DeviceCaps, writer: &Writer, inputs: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
+    let engine = engine()?;
+    let graph = accel_tosa::read(writer.finish()).unwrap();
+    let plan = accel_kernels::lower(&graph, caps).unwrap();
+    Some(submit(&engine, &Arc::new(engine.load(plan).unwrap()), inputs))
 }
 
 /// The outputs of several submissions of one program, one after the other.

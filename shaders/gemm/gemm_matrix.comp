@@ -1,0 +1,292 @@
+// A tile of C a workgroup, on the matrix units (VK_KHR_cooperative_matrix): slabs of A and B are staged in shared
+// memory by 16-byte vectors while the slab before them is multiplied, and each subgroup keeps WARP_M x WARP_N sums.
+// ROWS_OF_K: B is stored [n][k]. FP8 is widened to FP16 when it is staged.
+// variant matmul_f16 IN=F16 OUT=F16
+// variant matmul_f16f32 IN=F16 OUT=F32
+// variant matmul_bf16f32 IN=BF16 OUT=F32
+// variant matmul_i8 IN=I8 OUT=I32
+// variant matmul_e4m3 IN=E4M3 OUT=F16
+// variant matmul_e5m2 IN=E5M2 OUT=F16
+// variant pointwise_f16 IN=F16 OUT=F16 ROWS_OF_K
+// variant pointwise_bf16 IN=BF16 OUT=BF16 ROWS_OF_K
+// variant pointwise_i8 IN=I8 OUT=I32 ROWS_OF_K
+// variant pointwise_e4m3 IN=E4M3 OUT=F16 ROWS_OF_K
+// variant pointwise_e5m2 IN=E5M2 OUT=F16 ROWS_OF_K
+// variant conv_f16 IN=F16 OUT=F16 ROWS_OF_K IMAGE
+// variant conv_bf16 IN=BF16 OUT=BF16 ROWS_OF_K IMAGE
+// variant conv_i8 IN=I8 OUT=I32 ROWS_OF_K IMAGE
+// variant conv_e4m3 IN=E4M3 OUT=F16 ROWS_OF_K IMAGE
+// variant conv_e5m2 IN=E5M2 OUT=F16 ROWS_OF_K IMAGE
+// variant matmul_f16_fused IN=F16 OUT=F16 EPILOGUE
+// variant matmul_i8_fused IN=I8 OUT=I32 EPILOGUE
+// variant pointwise_f16_fused IN=F16 OUT=F16 ROWS_OF_K EPILOGUE
+// variant pointwise_i8_fused IN=I8 OUT=I32 ROWS_OF_K EPILOGUE
+// variant conv_f16_fused IN=F16 OUT=F16 ROWS_OF_K IMAGE EPILOGUE
+// variant conv_i8_fused IN=I8 OUT=I32 ROWS_OF_K IMAGE EPILOGUE
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#pragma use_vulkan_memory_model
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#include "common/prelude.glsl"
+#include "common/variant.glsl"
+#include "gemm/gemm.glsl"
+#include "gemm/matrix_stage.glsl"
+#if IN == BF16
+#extension GL_EXT_bfloat16 : require
+#define Operand bfloat16_t
+#elif IN == I8
+#define Operand int8_t
+#else
+#define Operand float16_t
+#endif
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint LANES = 128;
+layout(constant_id = 1) const uint TILE_M = 128;
+layout(constant_id = 2) const uint TILE_N = 128;
+layout(constant_id = 3) const uint SLAB = 32; // k of a slab
+layout(constant_id = 4) const uint WARP_M = 64; // a subgroup's part of the tile
+layout(constant_id = 5) const uint WARP_N = 64;
+layout(constant_id = 6) const uint UNIT_M = 16; // a matrix
+layout(constant_id = 7) const uint UNIT_N = 16;
+layout(constant_id = 8) const uint UNIT_K = 16;
+layout(constant_id = 9) const uint WIDTH_OF_SUBGROUP = 32;
+layout(constant_id = 10) const uint BAND = 8; // rows of tiles that workgroups go through before they go on along n
+
+// Shared memory in vectors. A vector more than needed in each row puts rows on different banks.
+const uint A_ACROSS = SLAB / VECTOR;
+const uint A_ROW = A_ACROSS + 1;
+const uint A_VECTORS = TILE_M * A_ACROSS / LANES;
+const uint A_STEP = LANES / A_ACROSS; // rows that the lanes stage at once
+#if defined(ROWS_OF_K)
+const uint B_ROWS = TILE_N;
+const uint B_ACROSS = SLAB / VECTOR;
+#else
+const uint B_ROWS = SLAB;
+const uint B_ACROSS = TILE_N / VECTOR;
+#endif
+const uint B_ROW = B_ACROSS + 1;
+const uint B_VECTORS = B_ROWS * B_ACROSS / LANES;
+const uint B_STEP = LANES / B_ACROSS;
+const uint B_START = TILE_M * A_ROW;
+// When sums are stored, a subgroup's matrices of a row lie in shared memory as rows of FP32 or INT32.
+const uint OUT_ROW = WARP_N / 4 + 1;
+const uint OUT_PART = UNIT_M * OUT_ROW;
+const uint STAGED = B_START + B_ROWS * B_ROW;
+const uint STORED = LANES / WIDTH_OF_SUBGROUP * OUT_PART;
+shared uvec4 slab[STAGED > STORED ? STAGED : STORED];
+
+const uint NI = WARP_M / UNIT_M;
+const uint NJ = WARP_N / UNIT_N;
+#define Sums coopmat<Acc, gl_ScopeSubgroup, UNIT_M, UNIT_N, gl_MatrixUseAccumulator>
+#define Left coopmat<Operand, gl_ScopeSubgroup, UNIT_M, UNIT_K, gl_MatrixUseA>
+#define Right coopmat<Operand, gl_ScopeSubgroup, UNIT_K, UNIT_N, gl_MatrixUseB>
+
+#if defined(IMAGE) && IN == I8
+#define OUTSIDE (uint(p.a_zp) & 0xffu) // what stands for the padding of an image
+#else
+#define OUTSIDE 0u
+#endif
+
+// A vector of A's row from k on, which lies in one piece; k is below the end.
+uvec4 whole_a(Row row, uint k) {
+#if defined(IMAGE)
+    // The channels are whole vectors, so that one lies in one tap.
+    Column column = column_of(k, k + 1);
+    int y = row.y + column.dy, x = row.x + column.dx;
+    if (uint(y) >= windows.in_h || uint(x) >= windows.in_w) return uvec4(OUTSIDE * 0x01010101u);
+    uint at = row.image + (uint(y) * windows.in_w + uint(x)) * windows.in_c + column.c;
+    return load_vector(p.a + uint64_t(at) * IN_BYTES);
+#else
+    return load_vector(p.a + (uint64_t(row.start) + k) * IN_BYTES);
+#endif
+}
+
+// The same in single elements, zeros from `end` on.
+uvec4 parts_of_a(Row row, uint k, uint end) {
+    uvec4 vector = uvec4(0);
+    for (uint i = 0; i < VECTOR; i++) {
+        Column column = column_of(k + i, end);
+        if (!column.inside) break;
+#if defined(IMAGE)
+        int y = row.y + column.dy, x = row.x + column.dx;
+        bool padding = uint(y) >= windows.in_h || uint(x) >= windows.in_w;
+        uint at = row.image + (uint(y) * windows.in_w + uint(x)) * windows.in_c + column.c;
+        put(vector, i, padding ? OUTSIDE : load_bits(p.a + uint64_t(at) * IN_BYTES));
+#else
+        put(vector, i, load_bits(p.a + (uint64_t(row.start) + column.k) * IN_BYTES));
+#endif
+    }
+    return vector;
+}
+
+// The same of B: along k of column n, or along n of row k.
+uint64_t address_of_b(uint64_t b, uint k, uint n) {
+#if defined(ROWS_OF_K)
+    return b + (uint64_t(n) * p.k + k) * IN_BYTES;
+#else
+    return b + (uint64_t(k) * p.b_k + n) * IN_BYTES;
+#endif
+}
+
+uvec4 parts_of_b(uint64_t b, uint k, uint n, uint end) {
+    uvec4 vector = uvec4(0);
+#if defined(ROWS_OF_K)
+    uint count = n < p.n && k < end ? end - k : 0;
+#else
+    uint count = k < end && n < p.n ? p.n - n : 0;
+#endif
+    for (uint i = 0; i < VECTOR; i++) {
+        if (i >= count) break;
+        put(vector, i, load_bits(address_of_b(b, k, n) + i * IN_BYTES));
+    }
+    return vector;
+}
+
+#if defined(ROWS_OF_K)
+const uint B_K_STEP = 0; // from one of a lane's vectors of B to the next
+const uint B_N_STEP = B_STEP;
+#else
+const uint B_K_STEP = B_STEP;
+const uint B_N_STEP = 0;
+#endif
+
+// A lane's vectors of the slab at k, where all lie aligned; the end of k is then a multiple of VECTOR along rows of k.
+void fetch(inout uvec4 a[A_VECTORS], inout uvec4 b[B_VECTORS], Row rows[A_VECTORS], uint64_t b_base, uint k, uint end,
+           uint a_k, uint b_k, uint b_n, uint b_last) {
+    [[unroll]] for (uint i = 0; i < A_VECTORS; i++) {
+        a[i] = uvec4(0);
+        if (k + a_k < end) a[i] = whole_a(rows[i], k + a_k);
+    }
+    [[unroll]] for (uint i = 0; i < B_VECTORS; i++) {
+        uint at = k + b_k + i * B_K_STEP;
+        b[i] = uvec4(0);
+        if (at < end) b[i] = load_vector(address_of_b(b_base, at, min(b_n + i * B_N_STEP, b_last)));
+    }
+}
+
+void main() {
+    uint tiles_n = (p.n + TILE_N - 1) / TILE_N;
+    uint tiles_m = (p.m + TILE_M - 1) / TILE_M;
+    uint64_t group = flat_group();
+    if (group >= uint64_t(tiles_n) * tiles_m * p.splits * p.batches) return;
+    uint tiles = tiles_n * tiles_m;
+    uint rest = uint(group) / tiles;
+    uint tile = uint(group) - rest * tiles;
+    uint split = rest % p.splits;
+    uint batch = rest / p.splits;
+    uint first = tile / (BAND * tiles_n) * BAND;
+    uint band = min(tiles_m - first, BAND);
+    uint m0 = (first + tile % (BAND * tiles_n) % band) * TILE_M;
+    uint n0 = tile % (BAND * tiles_n) / band * TILE_N;
+    uint begin = split * p.chunk;
+    uint end = min(begin + p.chunk, p.k);
+
+    // Staging: a lane always loads the same part of a row of A, and of B. Rows and columns past the end repeat the last
+    // ones and are not stored, so that only the end of k needs care.
+    uint lane = gl_LocalInvocationIndex;
+    uint a_k = lane % A_ACROSS * VECTOR;
+    uint a_m = lane / A_ACROSS;
+    Row rows[A_VECTORS];
+    [[unroll]] for (uint i = 0; i < A_VECTORS; i++) rows[i] = row_of(batch, min(m0 + a_m + i * A_STEP, p.m - 1));
+#if defined(ROWS_OF_K)
+    uint64_t b = p.b + uint64_t(batch) * p.n * p.k * IN_BYTES;
+#else
+    uint64_t b = p.b + uint64_t(batch) * p.k * p.b_k * IN_BYTES; // b_k is n, or more
+#endif
+#if defined(IMAGE)
+    bool aligned = lies_aligned(p.a, windows.in_c) && lies_aligned(b, p.k);
+#elif defined(ROWS_OF_K)
+    bool aligned = lies_aligned(p.a, p.k) && lies_aligned(b, p.k);
+#else
+    bool aligned = lies_aligned(p.a, p.k) && lies_aligned(b, p.b_k);
+#endif
+#if defined(ROWS_OF_K)
+    uint b_k = lane % B_ACROSS * VECTOR;
+    uint b_n = n0 + lane / B_ACROSS, b_last = p.n - 1;
+#else
+    uint b_k = lane / B_ACROSS;
+    uint b_n = n0 + lane % B_ACROSS * VECTOR, b_last = p.b_k - min(VECTOR, p.b_k);
+#endif
+
+    Sums sums[NI * NJ];
+    [[unroll]] for (uint i = 0; i < NI * NJ; i++) sums[i] = Sums(0);
+    uint warp_m = gl_SubgroupID / (TILE_N / WARP_N) * WARP_M;
+    uint warp_n = gl_SubgroupID % (TILE_N / WARP_N) * WARP_N;
+    uint a_place = a_m * A_ROW + lane % A_ACROSS;
+    uint b_place = B_START + lane / B_ACROSS * B_ROW + lane % B_ACROSS;
+    uvec4 next_a[A_VECTORS], next_b[B_VECTORS];
+    if (aligned) fetch(next_a, next_b, rows, b, begin, end, a_k, b_k, b_n, b_last);
+    for (uint k = begin; k < end; k += SLAB) {
+        barrier();
+        if (aligned) {
+            [[unroll]] for (uint i = 0; i < A_VECTORS; i++) slab[a_place + i * A_STEP * A_ROW] = next_a[i];
+            [[unroll]] for (uint i = 0; i < B_VECTORS; i++) slab[b_place + i * B_STEP * B_ROW] = next_b[i];
+        } else {
+            [[dont_unroll]] for (uint i = 0; i < A_VECTORS; i++) {
+                Row row = row_of(batch, min(m0 + a_m + i * A_STEP, p.m - 1));
+                slab[a_place + i * A_STEP * A_ROW] = parts_of_a(row, k + a_k, end);
+            }
+            [[dont_unroll]] for (uint i = 0; i < B_VECTORS; i++) {
+                uint b_row = k + b_k + i * B_K_STEP, b_column = b_n + i * B_N_STEP;
+                slab[b_place + i * B_STEP * B_ROW] = parts_of_b(b, b_row, b_column, end);
+            }
+        }
+        barrier();
+        // The slab after this one arrives while this one is multiplied.
+        if (aligned && k + SLAB < end) fetch(next_a, next_b, rows, b, k + SLAB, end, a_k, b_k, b_n, b_last);
+        [[unroll]] for (uint kk = 0; kk < SLAB; kk += UNIT_K) {
+            Left left[NI];
+            [[unroll]] for (uint i = 0; i < NI; i++) {
+                coopMatLoad(left[i], slab, (warp_m + i * UNIT_M) * A_ROW + kk / VECTOR, A_ROW,
+                            gl_CooperativeMatrixLayoutRowMajor);
+            }
+            [[unroll]] for (uint j = 0; j < NJ; j++) {
+                Right right;
+#if defined(ROWS_OF_K)
+                coopMatLoad(right, slab, B_START + (warp_n + j * UNIT_N) * B_ROW + kk / VECTOR, B_ROW,
+                            gl_CooperativeMatrixLayoutColumnMajor);
+#else
+                coopMatLoad(right, slab, B_START + kk * B_ROW + (warp_n + j * UNIT_N) / VECTOR, B_ROW,
+                            gl_CooperativeMatrixLayoutRowMajor);
+#endif
+                [[unroll]] for (uint i = 0; i < NI; i++) {
+                    sums[i * NJ + j] = coopMatMulAdd(left[i], right, sums[i * NJ + j]);
+                }
+            }
+        }
+    }
+    // Each subgroup has its own part of the shared memory for its sums; lanes take four columns of a row at once.
+    barrier();
+    uint part = gl_SubgroupID * OUT_PART;
+    const uint QUADS = WARP_N / 4; // divides the subgroup
+    uint quad = gl_SubgroupInvocationID % QUADS;
+    uint n = n0 + warp_n + quad * 4;
+    uint count = n < p.n ? min(4, p.n - n) : 0;
+    if (count > 0) begin_columns(n, count);
+    [[unroll]] for (uint i = 0; i < NI; i++) {
+        [[unroll]] for (uint j = 0; j < NJ; j++) {
+            coopMatStore(sums[i * NJ + j], slab, part + j * (UNIT_N / 4), OUT_ROW, gl_CooperativeMatrixLayoutRowMajor);
+        }
+        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+        for (uint r = gl_SubgroupInvocationID / QUADS; r < UNIT_M; r += WIDTH_OF_SUBGROUP / QUADS) {
+            uint m = m0 + warp_m + i * UNIT_M + r;
+            if (m >= p.m || count == 0) continue;
+            uvec4 bits = slab[part + r * OUT_ROW + quad];
+#if IS_FLOAT
+            Acc4 four = uintBitsToFloat(bits);
+#else
+            Acc4 four = Acc4(bits);
+#endif
+            uint row = batch * p.m + m;
+            if (p.splits > 1) {
+                store_partial(split, row, n, count, four);
+            } else {
+                store_sums(row, n, count, four);
+            }
+        }
+        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+    }
+}
