@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use crate::flat::List;
 use crate::operators::{self, OperatorInfo};
 use crate::schema::{TosaBasicBlock, TosaOperator, TosaRegion, TosaShape, TosaTensor};
-use crate::site::{Result, ShapeValue, Site, UNKNOWN, Value, Values, show, within_level};
+use crate::site::{self, Result, ShapeValue, Site, UNKNOWN, Value, Values, show, within_level};
 use crate::types::need;
 use crate::{
     Constant, DType, Node, Op, Profile, Refusal, Rule, Tensor, TensorId, Variable, Version, level, ops,
@@ -17,7 +17,7 @@ const IDENTITY: u32 = 68;
 
 /// What a name in the block stands for, and whether its producer has been seen.
 pub(crate) struct Named {
-    value: Value,
+    pub value: Value,
     defined: bool,
 }
 
@@ -69,8 +69,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the block: its tensors, shapes and inputs, then every operator.
-    pub fn read(&mut self) -> Result<()> {
+    /// Reads the tensors and shapes of the block, and marks its inputs as defined.
+    pub fn declare(&mut self) -> Result<()> {
         let block = self.block;
         for tensor in block.tensors().unwrap_or_default().iter() {
             let name = tensor.name().unwrap_or_default();
@@ -83,7 +83,12 @@ impl<'a> Reader<'a> {
         for name in block.inputs().unwrap_or_default().iter() {
             self.input(name)?;
         }
-        for (position, operator) in block.operators().unwrap_or_default().iter().enumerate() {
+        Ok(())
+    }
+
+    /// Reads every operator.
+    pub fn operators(&mut self) -> Result<()> {
+        for (position, operator) in self.block.operators().unwrap_or_default().iter().enumerate() {
             self.operator(position as u32, operator)?;
         }
         Ok(())
@@ -432,7 +437,9 @@ impl<'a> Reader<'a> {
     /// The block's inputs and outputs as tensors.
     pub fn interface(&self) -> Result<(Vec<TensorId>, Vec<TensorId>)> {
         let tensor = |name: &str, what: &str| match self.names.get(name) {
-            Some(Named { value: Value::Tensor(id), defined: true }) => Ok(*id),
+            Some(Named { value: Value::Tensor(id), defined: true }) => site::known(self.values.tensor(*id))
+                .map(|()| *id)
+                .map_err(|message| Refusal::of_file(Rule::Unsupported, message)),
             Some(Named { value: Value::Shape(_), .. }) => Err(Refusal::of_file(
                 Rule::Unsupported,
                 format!("the block {what} {name:?} is a shape; only tensors can be bound."),

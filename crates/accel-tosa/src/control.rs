@@ -34,28 +34,23 @@ impl<'a> Reader<'a> {
             .attribute()
             .ok_or_else(|| fail(Rule::Malformed, "its attribute table is missing.".to_owned()))?;
         let inputs = self.tensors(operator.inputs().unwrap_or_default(), &fail)?;
-        let [first, second] =
-            [attribute.first(), attribute.second()].map(|name| self.graph(name.unwrap_or_default(), &fail));
-        let (first, second) = (first?, second?);
         let outputs = self.results(info, operator.outputs().unwrap_or_default(), &fail)?;
+        let names = [attribute.first(), attribute.second()].map(Option::unwrap_or_default);
+        let [first, second] = names;
         let op = if info.name == "COND_IF" {
             let Some((condition, operands)) = inputs.split_first() else {
                 return Err(fail(Rule::ErrorIf, "it has no condition.".to_owned()));
             };
             self.is_condition("its condition", *condition, &fail)?;
-            let operands = ("its operands", operands);
-            self.alike(operands, ("the inputs of its then graph", &first.inputs), &fail)?;
-            self.alike(operands, ("the inputs of its else graph", &second.inputs), &fail)?;
-            let results = ("its outputs", outputs.as_slice());
-            self.alike(results, ("the outputs of its then graph", &first.outputs), &fail)?;
-            self.alike(results, ("the outputs of its else graph", &second.outputs), &fail)?;
+            let (operands, results) = (("its operands", operands), ("its outputs", outputs.as_slice()));
+            let first = self.graph("its then graph", first, operands, Some(results), &fail)?;
+            let second = self.graph("its else graph", second, operands, Some(results), &fail)?;
             Op::CondIf { then_graph: Box::new(first), else_graph: Box::new(second) }
         } else {
             let operands = ("its operands", inputs.as_slice());
             self.alike(operands, ("its outputs", &outputs), &fail)?;
-            self.alike(operands, ("the inputs of its condition graph", &first.inputs), &fail)?;
-            self.alike(operands, ("the inputs of its body graph", &second.inputs), &fail)?;
-            self.alike(operands, ("the outputs of its body graph", &second.outputs), &fail)?;
+            let first = self.graph("its condition graph", first, operands, None, &fail)?;
+            let second = self.graph("its body graph", second, operands, Some(operands), &fail)?;
             let [condition] = *first.outputs else {
                 let count = first.outputs.len();
                 let message = format!("its condition graph has {count} outputs where 1 is needed.");
@@ -102,8 +97,16 @@ impl<'a> Reader<'a> {
         Ok(results)
     }
 
-    /// Reads the region with this name as a block of the operator.
-    fn graph(&mut self, name: &'a str, fail: &impl Fn(Rule, String) -> Refusal) -> Result<Block> {
+    /// Reads the region with this name as a block of the operator, whose inputs must be like `given`, and outputs like
+    /// `wanted`.
+    fn graph(
+        &mut self,
+        which: &str,
+        name: &'a str,
+        given: Named<'_>,
+        wanted: Option<Named<'_>>,
+        fail: &impl Fn(Rule, String) -> Refusal,
+    ) -> Result<Block> {
         if self.open.contains(&name) {
             return Err(fail(
                 Rule::Malformed,
@@ -136,13 +139,42 @@ impl<'a> Reader<'a> {
         let outer = (self.block, std::mem::take(&mut self.names), std::mem::take(&mut self.nodes));
         self.block = block;
         self.open.push(name);
-        let read = self.read().and_then(|()| self.interface());
+        let read = self.inner_block(which, name, given, wanted, fail);
         self.open.pop();
         let nodes = std::mem::take(&mut self.nodes);
         (self.block, self.names, self.nodes) = outer;
-        let (inputs, outputs) =
-            read.map_err(|refusal| fail(refusal.rule, format!("in its graph {name:?}, {refusal}")))?;
+        let (inputs, outputs) = read?;
         Ok(Block { nodes, inputs, outputs })
+    }
+
+    /// Reads the block that has been entered; gives its inputs and outputs.
+    fn inner_block(
+        &mut self,
+        which: &str,
+        name: &str,
+        given: Named<'_>,
+        wanted: Option<Named<'_>>,
+        fail: &impl Fn(Rule, String) -> Refusal,
+    ) -> Result<(Vec<TensorId>, Vec<TensorId>)> {
+        let inside = |refusal: Refusal| fail(refusal.rule, format!("in its graph {name:?}, {refusal}"));
+        self.declare().map_err(inside)?;
+        // The rules of the operator itself come before those of the operators inside.
+        let inputs = self.declared(self.block.inputs());
+        self.alike(given, (&format!("the inputs of {which}"), &inputs), fail)?;
+        if let Some(wanted) = wanted {
+            let outputs = self.declared(self.block.outputs());
+            self.alike(wanted, (&format!("the outputs of {which}"), &outputs), fail)?;
+        }
+        self.operators().and_then(|()| self.interface()).map_err(inside)
+    }
+
+    /// The tensors of a list, whether or not they have values yet; names that have none are refused later.
+    fn declared(&self, names: Option<List<'a, &'a str>>) -> Vec<TensorId> {
+        let tensor = |name| match self.names.get(name)?.value {
+            Value::Tensor(id) => Some(id),
+            Value::Shape(_) => None,
+        };
+        names.unwrap_or_default().iter().filter_map(tensor).collect()
     }
 
     /// One element of type BOOL.

@@ -36,7 +36,8 @@ fn graph(artifact: Arc<[u8]>) -> Result<Graph> {
         // Two of one name could not be told apart.
         known.and_modify(|region| *region = None).or_insert(Some(region));
     }
-    reader.read()?;
+    reader.declare()?;
+    reader.operators()?;
     let (inputs, outputs) = reader.slots()?;
     let Reader { values, profile, nodes, variables, .. } = reader;
     let tensors = values.tensors;
