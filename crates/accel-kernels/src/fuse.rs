@@ -7,7 +7,7 @@ use accel_tosa::{Node, Op, Refusal, RescaleAttrs, TensorId};
 use crate::builder::Builder;
 use crate::chain::Chain;
 use crate::epilogue;
-use crate::lower::{int48, pointwise};
+use crate::lower::{int48, pointwise, wide};
 
 /// What is lowered together.
 pub(crate) enum Work {
@@ -36,7 +36,10 @@ pub(crate) fn group(
     let mut open: HashMap<TensorId, usize> = HashMap::new();
     for (index, &node) in nodes.iter().enumerate() {
         builder.at = (node.position, node.op.name());
-        if !pointwise::is_pointwise(&node.op) || int48::is_rescale(builder, node) {
+        if !pointwise::is_pointwise(&node.op)
+            || int48::is_rescale(builder, node)
+            || wide::is_needed(builder, node)
+        {
             let Some(chain) = epilogue::start(builder, node) else {
                 works.push((index, Work::Operator));
                 continue;

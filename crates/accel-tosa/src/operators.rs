@@ -157,12 +157,16 @@ const EXT_E4M3_E5M2: &str = "EXT-FP8E4M3 and EXT-FP8E5M2";
 
 const FLOAT: &[TypeRow] = rows! { Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16; };
 const BOOL: &[TypeRow] = rows! { Either: Bool; };
-const INT32_FIRST: &[TypeRow] = rows! { Either: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16; };
-const INT32_FLOAT: &[TypeRow] = rows! { Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16; };
-const INTS: &[TypeRow] = rows! { Int: Int8; Int: Int16; Int: Int32; };
-const SHIFTED: &[TypeRow] = rows! { Either: Int8; Either: Int16; Either: Int32; };
+const INT32_FIRST: &[TypeRow] =
+    rows! { Either: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16; Either(EXT_INT64) V1_1: Int64; };
+const INT32_FLOAT: &[TypeRow] =
+    rows! { Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16; Either(EXT_INT64) V1_1: Int64; };
+const INTS: &[TypeRow] = rows! { Int: Int8; Int: Int16; Int: Int32; Either(EXT_INT64) V1_1: Int64; };
+const SHIFTED: &[TypeRow] =
+    rows! { Either: Int8; Either: Int16; Either: Int32; Either(EXT_INT64) V1_1: Int64; };
 const INTS_FLOAT: &[TypeRow] = rows! {
     Int: Int8; Int: Int16; Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
+    Either(EXT_INT64) V1_1: Int64;
 };
 const CLAMPED: &[TypeRow] = rows! {
     Int: Int8; Int(EXT_INT16): Int16; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
@@ -173,6 +177,7 @@ const NARROW: &[TypeRow] = rows! {
 };
 const SELECTED: &[TypeRow] = rows! {
     Either: Bool; Int: Int8; Int: Int16; Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
+    Either(EXT_INT64) V1_1: Int64;
 };
 const MOVED: &[TypeRow] = rows! {
     Either: Bool; Int: Int8; Int: Int16; Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
@@ -222,6 +227,7 @@ const MULTIPLIED: &[TypeRow] = rows! {
 const PRODUCTS: &[TypeRow] = rows! {
     Int: Int8 Int32; Int: Int16 Int32; Either: Int32 Int32;
     Float: Fp16 Fp16; Float: Fp32 Fp32; Float(EXT_BF16): Bf16 Bf16;
+    Either(EXT_INT64) V1_1: Int64 Int64;
 };
 const KEPT: &[TypeRow] =
     rows! { Int(EXT_VARIABLE): Int8; Float(EXT_VARIABLE): Fp16; Float(EXT_VARIABLE): Fp32; };
@@ -251,6 +257,8 @@ const CONVERTED: &[TypeRow] = rows! {
     Float(EXT_E4M3): Fp16 Fp8E4M3; Float(EXT_E4M3): Fp32 Fp8E4M3; Float(EXT_BF16_E4M3): Bf16 Fp8E4M3;
     Float(EXT_E5M2): Fp8E5M2 Fp16; Float(EXT_E5M2): Fp8E5M2 Fp32; Float(EXT_BF16_E5M2): Fp8E5M2 Bf16;
     Float(EXT_E5M2): Fp16 Fp8E5M2; Float(EXT_E5M2): Fp32 Fp8E5M2; Float(EXT_BF16_E5M2): Bf16 Fp8E5M2;
+    Either(EXT_INT64) V1_1: Bool Int64; Either(EXT_INT64) V1_1: Int64 Bool;
+    Either(EXT_INT64) V1_1: Int32 Int64; Either(EXT_INT64) V1_1: Int64 Int32;
 };
 
 /// What came with 1.1 follows the rows of 1.0, so that those are found first.
@@ -396,7 +404,7 @@ const OPERATORS: &[OperatorInfo] = &[
     binary(17, "BITWISE_AND", INTS),
     binary(18, "BITWISE_OR", INTS),
     binary(19, "BITWISE_XOR", INTS),
-    binary(20, "INTDIV", rows! { Either: Int32; }),
+    binary(20, "INTDIV", rows! { Either: Int32; Either(EXT_INT64) V1_1: Int64; }),
     binary(21, "LOGICAL_AND", BOOL),
     binary(22, "LOGICAL_LEFT_SHIFT", SHIFTED),
     binary(23, "LOGICAL_RIGHT_SHIFT", SHIFTED),
@@ -435,7 +443,7 @@ const OPERATORS: &[OperatorInfo] = &[
     unary(32, "ABS", INT32_FLOAT),
     unary(33, "BITWISE_NOT", INTS),
     unary(34, "CEIL", FLOAT),
-    unary(35, "CLZ", rows! { Int: Int32; }),
+    unary(35, "CLZ", rows! { Int: Int32; Either(EXT_INT64) V1_1: Int64; }),
     unary(36, "COS", FLOAT),
     unary(37, "EXP", FLOAT),
     unary(38, "FLOOR", FLOAT),

@@ -16,6 +16,7 @@ mod prepare;
 mod product;
 mod reduce;
 mod resize;
+pub(crate) mod wide;
 mod window;
 
 pub(crate) use matrix::smallest_geometry;
@@ -111,6 +112,7 @@ fn settle<'a>(builder: &mut Builder<'a>, nodes: &'a [Node], rest: &mut Vec<&'a N
 /// Lowers an operator; only those that [`crate::epilogue::start`] takes have an epilogue.
 fn lower_node(builder: &mut Builder<'_>, node: &Node, epilogue: Option<&Epilogue>) -> Result<(), Refusal> {
     match &node.op {
+        _ if wide::is_needed(builder, node) => wide::lower(builder, node),
         Op::Concat { axis } => movers::concat(builder, node, *axis),
         Op::Conv2d(attrs) if window::is_needed(builder, node) => window::conv2d(builder, node, attrs),
         Op::DepthwiseConv2d(attrs) if window::is_needed(builder, node) => {
