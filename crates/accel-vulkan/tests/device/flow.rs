@@ -128,7 +128,7 @@ fn an_endless_loop_ends_at_its_deadline() {
 /// Without a deadline the watchdog's time is the bound, for each submission anew; the device is not lost.
 #[test]
 fn an_endless_loop_ends_with_the_watchdogs_time() {
-    let options = EngineOptions { watchdog: Some(Duration::from_millis(1500)), ..Default::default() };
+    let options = EngineOptions { watchdog: Some(Duration::from_millis(3000)), ..Default::default() };
     let Some(engine) = open_with(options) else { return };
     let (endless, add) = (load(&engine, counting_plan(0)), load(&engine, affine_plan(1, 1, 1)));
     let mailbox = Mailbox::new();
