@@ -153,20 +153,6 @@ const uint B_K_STEP = B_STEP;
 const uint B_N_STEP = 0;
 #endif
 
-// A lane's vectors of the slab at k, where all lie aligned; the end of k is then a multiple of VECTOR along rows of k.
-void fetch(inout uvec4 a[A_VECTORS], inout uvec4 b[B_VECTORS], Row rows[A_VECTORS], uint64_t b_base, uint k, uint end,
-           uint a_k, uint b_k, uint b_n, uint b_last) {
-    [[unroll]] for (uint i = 0; i < A_VECTORS; i++) {
-        a[i] = uvec4(0);
-        if (k + a_k < end) a[i] = whole_a(rows[i], k + a_k);
-    }
-    [[unroll]] for (uint i = 0; i < B_VECTORS; i++) {
-        uint at = k + b_k + i * B_K_STEP;
-        b[i] = uvec4(0);
-        if (at < end) b[i] = load_vector(address_of_b(b_base, at, min(b_n + i * B_N_STEP, b_last)));
-    }
-}
-
 void main() {
     uint tiles_n = (p.n + TILE_N - 1) / TILE_N;
     uint tiles_m = (p.m + TILE_M - 1) / TILE_M;
@@ -218,25 +204,45 @@ void main() {
     uint a_place = a_m * A_ROW + lane % A_ACROSS;
     uint b_place = B_START + lane / B_ACROSS * B_ROW + lane % B_ACROSS;
     uvec4 next_a[A_VECTORS], next_b[B_VECTORS];
-    if (aligned) fetch(next_a, next_b, rows, b, begin, end, a_k, b_k, b_n, b_last);
+    // Whether the slab at k waits in registers. The last, partial one and what does not lie aligned go straight to shared memory.
+    bool waits = aligned && begin + SLAB <= end;
+    if (waits) {
+        [[unroll]] for (uint i = 0; i < A_VECTORS; i++) next_a[i] = whole_a(rows[i], begin + a_k);
+        [[unroll]] for (uint i = 0; i < B_VECTORS; i++) {
+            next_b[i] = load_vector(address_of_b(b, begin + b_k + i * B_K_STEP, min(b_n + i * B_N_STEP, b_last)));
+        }
+    }
     for (uint k = begin; k < end; k += SLAB) {
         barrier();
-        if (aligned) {
+        if (waits) {
             [[unroll]] for (uint i = 0; i < A_VECTORS; i++) slab[a_place + i * A_STEP * A_ROW] = next_a[i];
             [[unroll]] for (uint i = 0; i < B_VECTORS; i++) slab[b_place + i * B_STEP * B_ROW] = next_b[i];
         } else {
             [[dont_unroll]] for (uint i = 0; i < A_VECTORS; i++) {
                 Row row = row_of(batch, min(m0 + a_m + i * A_STEP, p.m - 1));
-                slab[a_place + i * A_STEP * A_ROW] = parts_of_a(row, k + a_k, end);
+                uvec4 vector = uvec4(0);
+                if (!aligned) vector = parts_of_a(row, k + a_k, end);
+                else if (k + a_k < end) vector = whole_a(row, k + a_k); // aligned rows end with a whole vector
+                slab[a_place + i * A_STEP * A_ROW] = vector;
             }
             [[dont_unroll]] for (uint i = 0; i < B_VECTORS; i++) {
                 uint b_row = k + b_k + i * B_K_STEP, b_column = b_n + i * B_N_STEP;
-                slab[b_place + i * B_STEP * B_ROW] = parts_of_b(b, b_row, b_column, end);
+                uvec4 vector = uvec4(0);
+                if (!aligned) vector = parts_of_b(b, b_row, b_column, end);
+                else if (b_row < end) vector = load_vector(address_of_b(b, b_row, min(b_column, b_last)));
+                slab[b_place + i * B_STEP * B_ROW] = vector;
             }
         }
         barrier();
         // The slab after this one arrives while this one is multiplied.
-        if (aligned && k + SLAB < end) fetch(next_a, next_b, rows, b, k + SLAB, end, a_k, b_k, b_n, b_last);
+        uint after = k + SLAB;
+        waits = aligned && after + SLAB <= end;
+        if (waits) {
+            [[unroll]] for (uint i = 0; i < A_VECTORS; i++) next_a[i] = whole_a(rows[i], after + a_k);
+            [[unroll]] for (uint i = 0; i < B_VECTORS; i++) {
+                next_b[i] = load_vector(address_of_b(b, after + b_k + i * B_K_STEP, min(b_n + i * B_N_STEP, b_last)));
+            }
+        }
         [[unroll]] for (uint kk = 0; kk < SLAB; kk += UNIT_K) {
             Left left[NI];
             [[unroll]] for (uint i = 0; i < NI; i++) {

@@ -1,36 +1,45 @@
-//! Runs conformance cases straight on an engine: `run_case [--repeat N] [--plan] [--discrete] DIR...`
+//! Runs conformance cases straight on an engine: `run_case [--repeat N] [--plan] [--discrete] [--matrices |
+//! --no-matrices] DIR...`
 //!
 //! A case is a folder with `desc.json` (`tosa_file`, `ifm_file`, `ofm_file`), the graph and its inputs as `.npy`. The
 //! outputs are written beside them, and a line a case says how it went: `ran`, `refused` with the rule and the
 //! sentence, or `failed`. With `--repeat` the best device time of N runs is told; `--plan` prints the dispatches;
-//! `--discrete` lowers as for a GPU of its own memory, whatever the device is, to test the kernels chosen there.
+//! `--discrete` lowers as for a GPU of its own memory, whatever the device is, to test the kernels chosen there; `--matrices`
+//! runs every product on matrix units that can, whatever its size, and `--no-matrices` none.
 
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use accel_kernels::Slot;
+use accel_kernels::{MatrixGeometry, Slot};
 use accel_tosa::Refusal;
 use accel_vulkan::{Engine, EngineOptions, MemoryKind, Outcome, Selector};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// A geometry that most devices with matrix units run.
+const SMALL: MatrixGeometry = MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 32, band: 8 };
+
 struct Options {
     repeat: u32,
     plan: bool,
     discrete: bool,
+    /// Whether products run on matrix units; by their size where this is not said.
+    matrices: Option<bool>,
 }
 
 fn main() -> Result<()> {
     env_logger::init();
-    let mut options = Options { repeat: 1, plan: false, discrete: false };
+    let mut options = Options { repeat: 1, plan: false, discrete: false, matrices: None };
     let mut folders = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--repeat" => options.repeat = arguments.next().ok_or("--repeat needs a number")?.parse()?,
             "--discrete" => options.discrete = true,
+            "--matrices" => options.matrices = Some(true),
+            "--no-matrices" => options.matrices = Some(false),
             "--plan" => options.plan = true,
             _ => folders.push(argument),
         }
@@ -64,6 +73,11 @@ fn run(engine: &Arc<Engine>, folder: &Path, options: &Options) -> Result<u64> {
     let mut caps = engine.caps().clone();
     if options.discrete {
         caps.kind = accel_kernels::DeviceKind::Discrete;
+    }
+    match options.matrices {
+        Some(true) => caps.matrix_geometry = Some(SMALL),
+        Some(false) => caps.matrices.clear(),
+        None => {}
     }
     let plan = accel_kernels::lower(&graph, &caps)?;
     if options.plan {

@@ -151,6 +151,10 @@ pub(crate) fn choose(caps: &DeviceCaps, types: &str, size: Size, rows_of_k: bool
         return None;
     }
     if caps.kind == DeviceKind::Cpu {
+        // lavapipe's compiler takes half a minute for the code that widens FP8 eight lanes at a time.
+        if matches!(types, "e4m3" | "e5m2") {
+            return None;
+        }
         return build(caps, deepened(ON_CPUS, types), types, rows_of_k);
     }
     // The largest tile that rows and columns fill, and whose workgroups fill the device; or else the smallest one.
@@ -163,9 +167,14 @@ pub(crate) fn choose(caps: &DeviceCaps, types: &str, size: Size, rows_of_k: bool
         let [rows, columns] = m.tile();
         let [tiles_m, tiles_n] = [size.m.div_ceil(rows), size.n.div_ceil(columns)];
         let groups = u64::from(size.batches) * u64::from(tiles_m) * u64::from(tiles_n);
-        size.m * 2 > rows && size.n * 2 > columns && groups * u64::from(parts) >= FILL
+        is_filled(size.m, rows) && is_filled(size.n, columns) && groups * u64::from(parts) >= FILL
     };
     fitting.iter().find(fills).or(fitting.last()).copied()
+}
+
+/// Whether an extent uses more than half of a tile; of the smallest, less will do.
+fn is_filled(extent: u32, tile: u32) -> bool {
+    tile <= 32 || extent * 2 > tile
 }
 
 /// The geometry with slabs of as many bytes for single bytes as for two.
@@ -245,6 +254,7 @@ mod tests {
         assert_eq!(tile("f16", 512, 512, 512), [32, 32, 64]);
         assert_eq!(tile("f16", 64, 4096, 4096), [64, 64, 64]);
         assert_eq!(tile("f16", 32, 4096, 4096), [32, 64, 64]);
+        assert_eq!(tile("f16", 16, 4096, 4096), [32, 64, 64]);
         assert_eq!(tile("i8", 4096, 4096, 4096), [128, 128, 128]);
     }
 
