@@ -194,7 +194,7 @@ pub struct RescaleAttrs {
 /// An operator. The comment of each names the operands that stay in `Node::inputs`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// `[input]` -> INT32 indices, without the axis.
+    /// `[input]` -> INT32 or INT64 indices, without the axis.
     ArgMax {
         /// Axis reduced.
         axis: u32,

@@ -145,6 +145,9 @@ macro_rules! rows {
 const EXT_INT4: &str = "EXT-INT4";
 const EXT_INT16: &str = "EXT-INT16";
 const EXT_INT64: &str = "EXT-INT64";
+const EXT_INT64_BF16: &str = "EXT-INT64 and EXT-BF16";
+const EXT_INT64_E4M3: &str = "EXT-INT64 and EXT-FP8E4M3";
+const EXT_INT64_E5M2: &str = "EXT-INT64 and EXT-FP8E5M2";
 const EXT_VARIABLE: &str = "EXT-VARIABLE";
 const EXT_CONTROLFLOW: &str = "EXT-CONTROLFLOW";
 const EXT_FFT: &str = "EXT-FFT";
@@ -174,6 +177,14 @@ const CLAMPED: &[TypeRow] = rows! {
 const NARROW: &[TypeRow] = rows! {
     Int: Int8; Int(EXT_INT16): Int16; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
     Float(EXT_E4M3): Fp8E4M3; Float(EXT_E5M2): Fp8E5M2;
+};
+const LARGEST: &[TypeRow] = rows! {
+    Int: Int8 Int32; Int(EXT_INT16): Int16 Int32; Float: Fp16 Int32; Float: Fp32 Int32; Float(EXT_BF16): Bf16 Int32;
+    Float(EXT_E4M3): Fp8E4M3 Int32; Float(EXT_E5M2): Fp8E5M2 Int32;
+    Int(EXT_INT64) V1_1: Int8 Int64; Int(EXT_INT64) V1_1: Int16 Int64; Int(EXT_INT64) V1_1: Int32 Int64;
+    Int(EXT_INT64) V1_1: Int64 Int64; Float(EXT_INT64) V1_1: Fp16 Int64; Float(EXT_INT64) V1_1: Fp32 Int64;
+    Float(EXT_INT64_BF16) V1_1: Bf16 Int64; Float(EXT_INT64_E4M3) V1_1: Fp8E4M3 Int64;
+    Float(EXT_INT64_E5M2) V1_1: Fp8E5M2 Int64;
 };
 const SELECTED: &[TypeRow] = rows! {
     Either: Bool; Int: Int8; Int: Int16; Int: Int32; Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16;
@@ -360,7 +371,7 @@ const TWO_SHAPES: &[Operand] = &[shape("input1"), shape("input2")];
 
 /// Operators in the order of their codes.
 const OPERATORS: &[OperatorInfo] = &[
-    OperatorInfo { output: OperandType::Fixed(Int32), ..axis(1, "ARGMAX", NARROW) },
+    OperatorInfo { output: OperandType::Column(1), columns: IN_OUT, ..axis(1, "ARGMAX", LARGEST) },
     OperatorInfo {
         columns: &["input", "accumulator"],
         ..entry(

@@ -110,3 +110,24 @@ fn reductions() {
         assert_eq!(numbers!(i64, y[0]), expected, "{name}");
     }
 }
+
+#[test]
+fn places_of_the_largest() {
+    let x = values(5, 2 * 9 * 3);
+    let narrow: Vec<i8> = x.iter().map(|&x| x as i8).collect();
+    let place = |x: &[i64], at: usize| {
+        let column: Vec<i64> = (0..9).map(|i| x[at / 3 * 27 + i * 3 + at % 3]).collect();
+        // The first of equals.
+        (0..9).rev().max_by_key(|&i| column[i]).unwrap() as i64
+    };
+    let wide: Vec<i64> = narrow.iter().map(|&x| x.into()).collect();
+    for (dtype, data, x) in [(Int64, bytes!(x), &x), (DType::Int8, bytes!(narrow), &wide)] {
+        let mut w = Writer::new();
+        w.version = [1, 1, 0];
+        w.input("x", dtype, &[2, 9, 3]);
+        w.op("ARGMAX", Attribute::Axis { axis: 1, nan_mode: 1 }, &["x"], "y", Int64, &[2, 3]);
+        w.output("y");
+        let Some(y) = run(&w, &[&data]) else { return };
+        assert_eq!(numbers!(i64, y[0]), (0..6).map(|at| place(x, at)).collect::<Vec<_>>(), "{dtype}");
+    }
+}

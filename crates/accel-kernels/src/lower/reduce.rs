@@ -1,7 +1,8 @@
 //! REDUCE_* and ARGMAX.
 
-use accel_tosa::{NanMode, Node, ReduceOp, Refusal};
+use accel_tosa::{DType, NanMode, Node, ReduceOp, Refusal};
 
+use super::wide;
 use crate::builder::{Builder, Launch, Value};
 use crate::chain::element;
 use crate::stage::{Code, Element};
@@ -94,12 +95,18 @@ pub(crate) fn argmax(
     nan_mode: NanMode,
 ) -> Result<(), Refusal> {
     let tensor = builder.graph.tensor(node.inputs[0]);
+    if tensor.dtype == DType::Int64 {
+        return wide::argmax(builder, node, axis);
+    }
     let input = element(builder, tensor.dtype)?;
     let view = View::new(&tensor.shape, axis);
     let read = builder.tensor(node.inputs[0]);
-    let write = Value::Tensor(node.outputs[0]);
+    let output = Value::Tensor(node.outputs[0]);
+    let is_wide = builder.graph.tensor(node.outputs[0]).dtype == DType::Int64;
+    let write = if is_wide { builder.scratch(view.outputs() * 4) } else { output };
     let nan_greatest = u32::from(nan_mode == NanMode::Propagate);
-    launch(builder, "argmax", view, [nan_greatest, 0], (read, input), (write, Element::I32), 1)
+    launch(builder, "argmax", view, [nan_greatest, 0], (read, input), (write, Element::I32), 1)?;
+    if is_wide { wide::extend(builder, output, write, view.outputs()) } else { Ok(()) }
 }
 
 fn launch(

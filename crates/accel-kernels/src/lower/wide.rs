@@ -4,8 +4,9 @@ use accel_tosa::{BinaryOp, CompareOp, DType, Node, Op, ReduceOp, Refusal, Tensor
 
 use super::movers::{LANES, word_groups};
 use super::pointwise::is_pointwise;
-use crate::builder::{Builder, Launch};
+use crate::builder::{Builder, Launch, Value};
 use crate::chain::element;
+use crate::stage::Element;
 
 /// The type's number in `wide.glsl`, whose other types are those of chains.
 const INT64: u32 = 11;
@@ -100,6 +101,34 @@ fn reduce(builder: &mut Builder<'_>, node: &Node, op: ReduceOp, axis: u32) -> Re
         ReduceOp::Min { .. } => 2,
         _ => return Err(builder.unsupported("the operator has no kernel for INT64")),
     };
+    along(builder, node, code, axis)
+}
+
+/// ARGMAX of INT64, whose result is INT64 too.
+pub(crate) fn argmax(builder: &mut Builder<'_>, node: &Node, axis: u32) -> Result<(), Refusal> {
+    along(builder, node, 3, axis)
+}
+
+/// Extends INT32 to INT64.
+pub(crate) fn extend(builder: &mut Builder<'_>, to: Value, from: Value, count: u64) -> Result<(), Refusal> {
+    let mut words = vec![1; RANK];
+    words[RANK - 1] = count as u32;
+    for _ in 0..3 {
+        words.extend(strides(&[count as u32]));
+    }
+    let block = builder.words(&words);
+    builder.launch(&Launch {
+        module: "wide",
+        constants: &[(0, 0), (1, Element::I32 as u32), (2, Element::I32 as u32), (3, INT64)],
+        writes: &[to],
+        reads: &[from, from, from, block],
+        params: &[count as u32],
+        groups: count.div_ceil(LANES),
+        detail: "",
+    })
+}
+
+fn along(builder: &mut Builder<'_>, node: &Node, code: u32, axis: u32) -> Result<(), Refusal> {
     let shape = &builder.graph.tensor(node.inputs[0]).shape;
     let inner: u32 = shape[axis as usize + 1..].iter().product();
     let axis = shape[axis as usize];
