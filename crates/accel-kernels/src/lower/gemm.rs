@@ -260,7 +260,7 @@ impl Product<'_> {
         let columns = (4 / element) as u32;
         let image = matches!(self.addressing, Addressing::Image(_));
         let rows_of_k = !matches!(self.addressing, Addressing::Matrix);
-        let matrices = matrix::choose(builder.caps, self.types, self.size, rows_of_k)
+        let matrices = matrix::choose(builder.caps, self.types, self.size, rows_of_k, image)
             .and_then(|matrix| Some((matrix, self.without_zero_points(builder)?)));
         let mut prepared = None;
         let (choice, bias) = match matrices {
