@@ -35,16 +35,25 @@ layout(push_constant, scalar) uniform Push {
 #include "common/epilogue.glsl"
 #endif
 
+Acc load_part(uint split, uint at) {
+    uint64_t address = p.partial + (uint64_t(split) * p.count + at) * 4;
+#if IN == I8
+    return PtrI32(address).v;
+#else
+    return PtrF32(address).v;
+#endif
+}
+
 Acc total(uint at) {
     Acc sum = Acc(0);
-    for (uint split = 0; split < p.splits; split++) {
-        uint64_t address = p.partial + (uint64_t(split) * p.count + at) * 4;
-#if IN == I8
-        sum += PtrI32(address).v;
-#else
-        sum += PtrF32(address).v;
-#endif
+    uint split = 0;
+    // Several loads at a time: what takes long is waiting for one after the other.
+    for (; split + 8 <= p.splits; split += 8) {
+        Acc parts[8];
+        [[unroll]] for (uint i = 0; i < 8; i++) parts[i] = load_part(split + i, at);
+        [[unroll]] for (uint i = 0; i < 8; i++) sum += parts[i];
     }
+    for (; split < p.splits; split++) sum += load_part(split, at);
     return p.bias_step < 2 ? sum + load_bias(at % p.n) : sum;
 }
 

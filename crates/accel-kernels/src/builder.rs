@@ -66,6 +66,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) blobs: Vec<Vec<u8>>,
     /// Tensors that share another's bytes (RESHAPE, IDENTITY): tensor -> source.
     pub(crate) aliases: HashMap<TensorId, TensorId>,
+    /// Results of CASTs that were left out, and what was cast: products read that instead.
+    pub(crate) encoded: HashMap<TensorId, TensorId>,
     /// Constants computed while lowering.
     folded: HashMap<TensorId, u32>,
     pipeline_index: HashMap<PipelineSpec, u32>,
@@ -85,6 +87,7 @@ impl<'a> Builder<'a> {
             scratch_bytes: Vec::new(),
             blobs: Vec::new(),
             aliases: HashMap::new(),
+            encoded: HashMap::new(),
             folded: HashMap::new(),
             pipeline_index: HashMap::new(),
             blob_index: HashMap::new(),

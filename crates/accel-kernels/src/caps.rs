@@ -1,5 +1,7 @@
 //! What lowering needs to know of a device.
 
+use crate::Tuning;
+
 /// Kind of device, as far as it changes a choice of kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
@@ -83,6 +85,8 @@ pub struct DeviceCaps {
     /// Overrides the choice among geometries for matrix units, and uses those for every product that they can
     /// run: for experiments and tests.
     pub matrix_geometry: Option<MatrixGeometry>,
+    /// Figures that take the place of the tables' in experiments.
+    pub tuning: Tuning,
 }
 
 impl DeviceCaps {
@@ -101,6 +105,7 @@ impl DeviceCaps {
             exact_half: false,
             matrices: Vec::new(),
             matrix_geometry: None,
+            tuning: Tuning::default(),
         }
     }
 

@@ -36,19 +36,20 @@ struct Operand {
     indexed: bool,
 }
 
+/// The operand in register form where it is one number that is known now.
+pub(crate) fn number(builder: &Builder<'_>, tensor: TensorId, element: Element) -> Option<u32> {
+    match (element, builder.constant(tensor)?) {
+        (Element::I8, &[byte]) => Some(i32::from(byte as i8) as u32),
+        (Element::I16, &[a, b]) => Some(i32::from(i16::from_le_bytes([a, b])) as u32),
+        (Element::I32 | Element::F32, &[a, b, c, d]) => Some(u32::from_le_bytes([a, b, c, d])),
+        (Element::F16, &[a, b]) => Some(f16::from_le_bytes([a, b]).to_f32().to_bits()),
+        _ => None,
+    }
+}
+
 impl Operand {
-    /// The operand in register form where it is one number that is known now.
     fn number(&self, builder: &Builder<'_>) -> Option<u32> {
-        if self.indexed {
-            return None;
-        }
-        match (self.element, builder.constant(self.tensor)?) {
-            (Element::I8, &[byte]) => Some(i32::from(byte as i8) as u32),
-            (Element::I16, &[a, b]) => Some(i32::from(i16::from_le_bytes([a, b])) as u32),
-            (Element::I32 | Element::F32, &[a, b, c, d]) => Some(u32::from_le_bytes([a, b, c, d])),
-            (Element::F16, &[a, b]) => Some(f16::from_le_bytes([a, b]).to_f32().to_bits()),
-            _ => None,
-        }
+        if self.indexed { None } else { number(builder, self.tensor, self.element) }
     }
 }
 
@@ -83,6 +84,16 @@ impl Chain {
     /// A chain that starts with the sums of a product of `factors`, which are `tensor`.
     pub fn after(tensor: TensorId, element: Element, factors: Element) -> Self {
         Self { product: Some(factors), ..Self::load(tensor, element) }
+    }
+
+    /// The stages.
+    pub fn stages(&self) -> &[Stage] {
+        &self.stages
+    }
+
+    /// The tensor of an operand.
+    pub fn tensor(&self, number: u32) -> TensorId {
+        self.operands[number as usize].tensor
     }
 
     /// Whether the operators are those of a product and its epilogue.

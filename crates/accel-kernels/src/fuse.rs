@@ -8,6 +8,8 @@ use crate::builder::Builder;
 use crate::chain::Chain;
 use crate::epilogue;
 use crate::lower::{int48, pointwise, wide};
+use crate::row;
+use crate::row_program::Program;
 
 /// What is lowered together.
 pub(crate) enum Work {
@@ -15,6 +17,8 @@ pub(crate) enum Work {
     Operator,
     /// Pointwise operators.
     Chain(Chain),
+    /// Reductions of rows and the pointwise operators around them.
+    Rows(Program),
     /// The operator at this place in the list, and the pointwise ones that run in its store.
     Product(usize, Chain),
 }
@@ -31,10 +35,12 @@ pub(crate) fn group(
 ) -> Result<Vec<(usize, Work)>, Refusal> {
     let uses = uses(builder, nodes, outputs);
     let single = |id: TensorId| uses.get(&id) == Some(&1) && !outputs.contains(&id);
-    let mut works: Vec<(usize, Work)> = Vec::new();
+    let (programs, taken) = row::group(builder, nodes, outputs)?;
+    let mut works: Vec<(usize, Work)> =
+        programs.into_iter().map(|(index, program)| (index, Work::Rows(program))).collect();
     // Chains by the tensor that they compute, where it has no other use than the next operator.
     let mut open: HashMap<TensorId, usize> = HashMap::new();
-    for (index, &node) in nodes.iter().enumerate() {
+    for (index, &node) in nodes.iter().enumerate().filter(|(index, _)| !taken.contains(index)) {
         builder.at = (node.position, node.op.name());
         if !pointwise::is_pointwise(&node.op)
             || int48::is_rescale(builder, node)

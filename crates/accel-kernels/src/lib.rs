@@ -9,6 +9,7 @@ mod arena;
 mod builder;
 mod caps;
 mod chain;
+mod encoded;
 mod epilogue;
 mod finish;
 mod flow;
@@ -19,7 +20,10 @@ mod module;
 mod operators;
 mod plan;
 mod probe;
+mod row;
+mod row_program;
 mod stage;
+mod tuning;
 mod widen;
 
 pub use caps::{DeviceCaps, DeviceKind, MatrixGeometry, MatrixTuple};
@@ -30,3 +34,4 @@ pub use probe::MatrixProbe;
 pub use plan::{
     BINDING_ALIGNMENT, DECISION_BYTES, Dispatch, Next, PipelineSpec, Place, Plan, REGION_ALIGNMENT, Region, Segment, Slot, State,
 };
+pub use tuning::{Tuning, TuningError};

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use accel_kernels::{DeviceCaps, DeviceKind, MatrixTuple};
+use accel_kernels::{DeviceCaps, DeviceKind, MatrixTuple, Tuning};
 use ash::{khr, vk};
 
 use crate::instance::Instance;
@@ -269,6 +269,7 @@ impl Properties {
                 // Filled by the start-up self-test.
                 matrices: Vec::new(),
                 matrix_geometry: None,
+                tuning: Tuning::default(),
             },
             matrices,
             uuid: v11.device_uuid,

@@ -6,8 +6,11 @@ mod common;
 use accel_kernels::DeviceKind::{Cpu, Discrete};
 use accel_tosa::DType::{self, Fp16, Fp32, Int8, Int32};
 use accel_tosa::writer::{Attribute, Writer};
-use common::{noise, run, run_as};
+use common::{noise, run, run_tuned};
 use half::f16;
+
+/// The kernels of few rows also where B is small. CPUs have none of them.
+const STREAM: &str = "skinny=2";
 
 /// A convolution: NHWC input, kernel, channels out (or the multiplier of a depthwise one).
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +37,12 @@ const PLAIN: Case = Case {
 };
 
 /// Extents divide exactly, as TOSA demands.
-const CASES: [Case; 9] = [
+const CASES: [Case; 11] = [
     PLAIN,
     Case { kernel: [1, 1], input: [2, 3, 5, 17], channels: 9, bias: 9, ..PLAIN },
+    // As dense layers have them, with one row and a few.
+    Case { kernel: [1, 1], input: [1, 1, 1, 640], channels: 37, bias: 37, ..PLAIN },
+    Case { kernel: [1, 1], input: [1, 3, 5, 96], channels: 70, bias: 1, ..PLAIN },
     Case { pad: [1, 1, 1, 1], ..PLAIN },
     Case { kernel: [2, 3], pad: [1, 0, 2, 1], stride: [1, 2], input: [2, 6, 8, 3], bias: 1, ..PLAIN },
     Case { kernel: [3, 2], dilation: [2, 3], input: [1, 8, 10, 1], channels: 70, bias: 70, ..PLAIN },
@@ -159,11 +165,11 @@ fn floats_convolve_within_the_rounding_of_their_sums() {
         for kind in [Cpu, Discrete] {
             let (x32, w32) = (bytes!(narrow(&x)), bytes!(narrow(&w)));
             let graph = case.graph(Fp32, Fp32, &bytes!(narrow(&bias)), &w32, [&[0; 4]; 2]);
-            let Some(y) = run_as(kind, &graph, &case.inputs(&x32, &w32)) else { return };
+            let Some(y) = run_tuned(kind, STREAM, &graph, &case.inputs(&x32, &w32)) else { return };
             check("f32", numbers!(f32, y[0]).iter().map(|&y| f64::from(y)).collect(), 0.0);
             let (x16, w16) = (bytes!(x), bytes!(w));
             let graph = case.graph(Fp16, Fp16, &bytes!(bias), &w16, [&[0; 2]; 2]);
-            let y = run_as(kind, &graph, &case.inputs(&x16, &w16)).unwrap();
+            let y = run_tuned(kind, STREAM, &graph, &case.inputs(&x16, &w16)).unwrap();
             check("f16", wide(&numbers!(f16, y[0])), 2f64.powi(-11));
         }
     }
@@ -182,7 +188,7 @@ fn bytes_convolve_exactly_and_padding_counts_as_the_zero_point() {
         let (x, w) = (bytes!(x), bytes!(w));
         let graph = case.graph(Int8, Int32, &bytes!(bias), &w, [&[128], &[3]]);
         for kind in [Cpu, Discrete] {
-            let Some(y) = run_as(kind, &graph, &case.inputs(&x, &w)) else { return };
+            let Some(y) = run_tuned(kind, STREAM, &graph, &case.inputs(&x, &w)) else { return };
             assert_eq!(numbers!(i32, y[0]), expected, "{case:?}");
         }
     }

@@ -3,12 +3,14 @@
 
 mod common;
 
+use accel_kernels::DeviceKind::{self, Cpu, Discrete};
 use accel_tosa::DType::{self, Bool, Fp16, Fp32, Int8, Int32};
 use accel_tosa::writer::{Attribute, Writer};
-use common::{noise, run};
+use common::{noise, run_as};
 use half::f16;
 
 fn reduce(
+    kind: DeviceKind,
     op: &str,
     dtype: DType,
     shape: &[i32],
@@ -28,7 +30,7 @@ fn reduce(
     let result = if argmax { Int32 } else { dtype };
     w.op(op, Attribute::Axis { axis: axis as i32, nan_mode }, &["x"], "y", result, &output);
     w.output("y");
-    Some(run(&w, &[input])?.remove(0))
+    Some(run_as(kind, &w, &[input])?.remove(0))
 }
 
 /// The elements that each output sees.
@@ -40,8 +42,9 @@ fn lines<T: Copy>(values: &[T], shape: &[i32], axis: usize) -> Vec<Vec<T>> {
     (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i))).map(|(o, i)| line(o, i)).collect()
 }
 
-/// Short axes, whole subgroups, the two-pass length, ragged rows.
-const SHAPES: [(&[i32], usize); 8] = [
+/// Short axes, whole subgroups, the two-pass length, ragged rows; and columns of whole vectors of every type, short and cut
+/// into parts.
+const SHAPES: [(&[i32], usize); 12] = [
     (&[3, 5, 7], 0),
     (&[3, 5, 7], 1),
     (&[3, 5, 7], 2),
@@ -50,14 +53,23 @@ const SHAPES: [(&[i32], usize); 8] = [
     (&[2, 3001], 1),
     (&[50_001], 0),
     (&[20_001, 3], 0),
+    (&[2, 37, 48], 1),
+    (&[3001, 32], 0),
+    (&[300, 512], 1),
+    (&[4, 65], 1),
 ];
+
+/// Every shape with the kernels of CPUs and of GPUs.
+fn cases() -> impl Iterator<Item = (DeviceKind, &'static [i32], usize)> {
+    [Cpu, Discrete].into_iter().flat_map(|kind| SHAPES.map(|(shape, axis)| (kind, shape, axis)))
+}
 
 #[test]
 fn sums_of_floats_are_close_and_of_integers_exact() {
-    for (shape, axis) in SHAPES {
+    for (kind, shape, axis) in cases() {
         let count = shape.iter().product::<i32>() as usize;
         let ints: Vec<i32> = noise(1, count).iter().map(|&x| x as i32).collect();
-        let Some(sums) = reduce("REDUCE_SUM", Int32, shape, axis, 0, &bytes!(ints)) else { return };
+        let Some(sums) = reduce(kind, "REDUCE_SUM", Int32, shape, axis, 0, &bytes!(ints)) else { return };
         let expected: Vec<i32> = lines(&ints, shape, axis)
             .iter()
             .map(|l| l.iter().fold(0, |a: i32, &x| a.wrapping_add(x)))
@@ -65,7 +77,7 @@ fn sums_of_floats_are_close_and_of_integers_exact() {
         assert_eq!(numbers!(i32, sums), expected, "{shape:?} {axis}");
 
         let floats: Vec<f32> = ints.iter().map(|&x| x as f32 * 1e-9).collect();
-        let sums = numbers!(f32, reduce("REDUCE_SUM", Fp32, shape, axis, 0, &bytes!(floats)).unwrap());
+        let sums = numbers!(f32, reduce(kind, "REDUCE_SUM", Fp32, shape, axis, 0, &bytes!(floats)).unwrap());
         for (sum, line) in sums.iter().zip(lines(&floats, shape, axis)) {
             let exact: f64 = line.iter().map(|&x| f64::from(x)).sum();
             let magnitude: f64 = line.iter().map(|&x| f64::from(x).abs()).sum();
@@ -74,11 +86,11 @@ fn sums_of_floats_are_close_and_of_integers_exact() {
                 "{shape:?} {axis}: {sum} not {exact}"
             );
         }
-        let again = numbers!(f32, reduce("REDUCE_SUM", Fp32, shape, axis, 0, &bytes!(floats)).unwrap());
+        let again = numbers!(f32, reduce(kind, "REDUCE_SUM", Fp32, shape, axis, 0, &bytes!(floats)).unwrap());
         assert_eq!(sums, again);
 
         let halves: Vec<f16> = floats.iter().map(|&x| f16::from_f32(x)).collect();
-        let sums = numbers!(u16, reduce("REDUCE_SUM", Fp16, shape, axis, 0, &bytes!(halves)).unwrap());
+        let sums = numbers!(u16, reduce(kind, "REDUCE_SUM", Fp16, shape, axis, 0, &bytes!(halves)).unwrap());
         for (sum, line) in sums.iter().zip(lines(&halves, shape, axis)) {
             let exact: f64 = line.iter().map(|&x| x.to_f64()).sum();
             let sum = f16::from_bits(*sum).to_f64();
@@ -89,18 +101,18 @@ fn sums_of_floats_are_close_and_of_integers_exact() {
 
 #[test]
 fn extremes_and_truths_are_exact() {
-    for (shape, axis) in SHAPES {
+    for (kind, shape, axis) in cases() {
         let count = shape.iter().product::<i32>() as usize;
         let bytes: Vec<i8> = noise(2, count).iter().map(|&x| x as i8).collect();
-        let Some(max) = reduce("REDUCE_MAX", Int8, shape, axis, 1, &bytes!(bytes)) else { return };
-        let min = reduce("REDUCE_MIN", Int8, shape, axis, 1, &bytes!(bytes)).unwrap();
+        let Some(max) = reduce(kind, "REDUCE_MAX", Int8, shape, axis, 1, &bytes!(bytes)) else { return };
+        let min = reduce(kind, "REDUCE_MIN", Int8, shape, axis, 1, &bytes!(bytes)).unwrap();
         let expected = lines(&bytes, shape, axis);
         assert_eq!(numbers!(i8, max), expected.iter().map(|l| *l.iter().max().unwrap()).collect::<Vec<_>>());
         assert_eq!(numbers!(i8, min), expected.iter().map(|l| *l.iter().min().unwrap()).collect::<Vec<_>>());
 
         let truths: Vec<u8> = noise(3, count).iter().map(|&x| u8::from(x % 16 != 0)).collect();
-        let all = reduce("REDUCE_ALL", Bool, shape, axis, 0, &truths).unwrap();
-        let any = reduce("REDUCE_ANY", Bool, shape, axis, 0, &truths).unwrap();
+        let all = reduce(kind, "REDUCE_ALL", Bool, shape, axis, 0, &truths).unwrap();
+        let any = reduce(kind, "REDUCE_ANY", Bool, shape, axis, 0, &truths).unwrap();
         let expected = lines(&truths, shape, axis);
         assert_eq!(all, expected.iter().map(|l| *l.iter().min().unwrap()).collect::<Vec<_>>());
         assert_eq!(any, expected.iter().map(|l| *l.iter().max().unwrap()).collect::<Vec<_>>());
@@ -109,14 +121,14 @@ fn extremes_and_truths_are_exact() {
 
 #[test]
 fn argmax_takes_the_first_of_equals() {
-    for (shape, axis) in SHAPES {
+    for (kind, shape, axis) in cases() {
         if shape.len() == 1 {
             continue;
         }
         let count = shape.iter().product::<i32>() as usize;
         // Few distinct values, so that every line has ties.
         let bytes: Vec<i8> = noise(4, count).iter().map(|&x| (x % 7) as i8 - 3).collect();
-        let Some(places) = reduce("ARGMAX", Int8, shape, axis, 1, &bytes!(bytes)) else { return };
+        let Some(places) = reduce(kind, "ARGMAX", Int8, shape, axis, 1, &bytes!(bytes)) else { return };
         let first = |line: &Vec<i8>| {
             let max = line.iter().max().unwrap();
             line.iter().position(|x| x == max).unwrap() as i32
@@ -128,12 +140,23 @@ fn argmax_takes_the_first_of_equals() {
 
 #[test]
 fn nan_wins_or_is_passed_over() {
-    let x = [1.0, f32::NAN, 3.0, -0.0, 0.0, -5.0, f32::NAN, f32::NAN, f32::NAN];
-    let of = |op, mode| reduce(op, Fp32, &[3, 3], 1, mode, &bytes!(x));
-    let Some(propagated) = of("REDUCE_MAX", 1) else { return };
-    let propagated = numbers!(f32, propagated);
-    assert!(propagated[0].is_nan() && propagated[1] == 0.0 && propagated[2].is_nan());
-    assert_eq!(numbers!(f32, of("REDUCE_MIN", 2).unwrap())[..2], [1.0, -5.0]);
-    assert_eq!(numbers!(i32, of("ARGMAX", 1).unwrap()), [1, 0, 0]);
-    assert_eq!(numbers!(i32, of("ARGMAX", 2).unwrap()), [2, 0, 0]);
+    // Rows of 3, and of 40 with the rest below all others.
+    for (kind, extent) in [(Cpu, 3), (Discrete, 3), (Discrete, 40)] {
+        let row = |head: [f32; 3], rest: f32| {
+            let mut row = vec![rest; extent];
+            row[..3].copy_from_slice(&head);
+            row
+        };
+        let nan = f32::NAN;
+        let of = |op, mode, rest: f32| {
+            let x = [row([1.0, nan, 3.0], rest), row([-0.0, 0.0, -5.0], rest), row([nan; 3], nan)].concat();
+            reduce(kind, op, Fp32, &[3, extent as i32], 1, mode, &bytes!(x))
+        };
+        let Some(propagated) = of("REDUCE_MAX", 1, -9.0) else { return };
+        let propagated = numbers!(f32, propagated);
+        assert!(propagated[0].is_nan() && propagated[1] == 0.0 && propagated[2].is_nan());
+        assert_eq!(numbers!(f32, of("REDUCE_MIN", 2, 9.0).unwrap())[..2], [1.0, -5.0]);
+        assert_eq!(numbers!(i32, of("ARGMAX", 1, -9.0).unwrap()), [1, 0, 0]);
+        assert_eq!(numbers!(i32, of("ARGMAX", 2, -9.0).unwrap()), [2, 0, 0]);
+    }
 }

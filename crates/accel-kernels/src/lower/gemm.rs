@@ -3,9 +3,11 @@
 
 use accel_tosa::{Refusal, TensorId};
 
+use super::blocked;
 use super::matrix::{self, Matrix};
-use super::prepare;
 use super::movers::{LANES, word_groups};
+use super::prepare;
+use super::skinny::{Layout, Skinny};
 use crate::builder::{Builder, Launch, Value};
 use crate::epilogue::Epilogue;
 use crate::{DeviceCaps, DeviceKind};
@@ -126,6 +128,8 @@ pub(crate) struct Direct {
 pub(crate) enum Kernel {
     /// `gemm_tiled.comp`.
     Tiled(Geometry),
+    /// `gemm_blocked.comp`.
+    Blocked(Geometry),
     /// `gemm_direct.comp`.
     Direct(Direct),
     /// `gemm_matrix.comp`.
@@ -217,7 +221,7 @@ pub(crate) fn choose(
 fn split(caps: &DeviceCaps, kernel: Kernel, size: Size, image: bool, reason: &'static str) -> Choice {
     let wanted = (fill(caps) / workgroups(kernel, size).max(1)).max(1) as u32;
     let (slab, least, splittable) = match kernel {
-        Kernel::Tiled(_) => (SLAB, MIN_CHUNK, true),
+        Kernel::Tiled(_) | Kernel::Blocked(_) => (SLAB, MIN_CHUNK, true),
         Kernel::Direct(_) => (SLAB, MIN_CHUNK, !image),
         Kernel::Matrix(matrix) => (matrix.geometry.slab, matrix::MIN_CHUNK, true),
     };
@@ -229,7 +233,7 @@ fn split(caps: &DeviceCaps, kernel: Kernel, size: Size, image: bool, reason: &'s
 /// Workgroups of one part of k.
 fn workgroups(kernel: Kernel, size: Size) -> u64 {
     let [rows, columns] = match kernel {
-        Kernel::Tiled(geometry) => geometry.tile(),
+        Kernel::Tiled(geometry) | Kernel::Blocked(geometry) => geometry.tile(),
         Kernel::Direct(Direct { lanes, block: [rows, columns], .. }) => [rows, lanes * columns],
         Kernel::Matrix(matrix) => matrix.tile(),
     };
@@ -259,6 +263,18 @@ impl Product<'_> {
         let element = builder.graph.tensor(output).dtype.bytes().unwrap_or(4);
         let columns = (4 / element) as u32;
         let image = matches!(self.addressing, Addressing::Image(_));
+        let layout = match self.addressing {
+            Addressing::Matrix => Some(Layout::Columns),
+            Addressing::RowsOfK => Some(Layout::Rows),
+            Addressing::Image(_) => None,
+        };
+        let factors = [self.a, builder.encoded.get(&self.b).copied().unwrap_or(self.b)];
+        let dtypes = factors.map(|id| builder.graph.tensor(id).dtype);
+        if let Some(skinny) = layout.and_then(|at| Skinny::choose(builder.caps, self.size, at, dtypes)) {
+            let factors = factors.map(|id| builder.tensor(id));
+            let (parts, splits) = skinny.launch(builder, factors, self.zero_points)?;
+            return self.add_parts(builder, parts, splits, self.plain_bias(builder), epilogue);
+        }
         let rows_of_k = !matches!(self.addressing, Addressing::Matrix);
         let matrices = matrix::choose(builder.caps, self.types, self.size, rows_of_k, image)
             .and_then(|matrix| Some((matrix, self.without_zero_points(builder)?)));
@@ -270,8 +286,12 @@ impl Product<'_> {
                 (split(builder.caps, kernel, self.size, image, "matrix units take its types"), bias)
             }
             None => {
-                let choice = choose(builder.caps, self.size, columns, image)
-                    .map_err(|error| builder.unsupported(format!("no geometry of its kernel fits: {error}")))?;
+                let choice = match blocked::choose(builder.caps, self.types, &self.addressing, self.size) {
+                    Some(choice) => choice,
+                    None => choose(builder.caps, self.size, columns, image).map_err(|error| {
+                        builder.unsupported(format!("no geometry of its kernel fits: {error}"))
+                    })?,
+                };
                 (choice, self.plain_bias(builder))
             }
         };
@@ -325,11 +345,17 @@ impl Product<'_> {
                     format!("{rows}x{columns}x{slab} of {detail}"),
                 )
             }
-            Kernel::Tiled(Geometry { lanes, lanes_n, quads: [quads_m, quads_n], slab }) => {
+            Kernel::Tiled(geometry) | Kernel::Blocked(geometry) => {
+                let Geometry { lanes, lanes_n, quads: [quads_m, quads_n], slab } = geometry;
+                let mut constants = vec![(0, lanes), (1, lanes_n), (2, quads_m), (3, quads_n), (4, slab)];
+                let family = if matches!(kernel, Kernel::Tiled(_)) { "tiled" } else { "blocked" };
+                if family == "blocked" {
+                    constants.push((5, blocked::step(builder.caps)));
+                }
                 let [rows, columns] = [4 * quads_m * lanes / lanes_n, 4 * quads_n * lanes_n];
                 (
-                    format!("gemm_tiled.{addressing}_{}{fused}", self.types),
-                    vec![(0, lanes), (1, lanes_n), (2, quads_m), (3, quads_n), (4, slab)],
+                    format!("gemm_{family}.{addressing}_{}{fused}", self.types),
+                    constants,
                     format!("{rows}x{columns}x{slab} of {detail}"),
                 )
             }
@@ -356,14 +382,35 @@ impl Product<'_> {
         if splits == 1 {
             return Ok(());
         }
+        let bias = (bias_step < 2).then_some((bias, bias_step));
+        self.add_parts(builder, target, splits, bias, epilogue)
+    }
+
+    /// Adds the sums of several parts of k, the bias, and runs the chain.
+    fn add_parts(
+        &self,
+        builder: &mut Builder<'_>,
+        parts: Value,
+        splits: u32,
+        bias: Option<(Value, u32)>,
+        epilogue: Option<&Epilogue>,
+    ) -> Result<(), Refusal> {
+        let Size { batches, m, n, .. } = self.size;
+        let count = u64::from(batches) * u64::from(m) * u64::from(n);
+        let id = epilogue.map_or(self.output, |e| e.output);
+        let output = builder.tensor(id);
+        let element = builder.graph.tensor(id).dtype.bytes().unwrap_or(4);
+        let (fused, label) = epilogue.map_or(("", String::new()), |e| ("_fused", e.label()));
+        // Without a bias the address is that of the parts and is not used.
+        let (bias, bias_step) = bias.unwrap_or((parts, 2));
         let groups = match epilogue {
             Some(_) => (u64::from(batches) * u64::from(m) * u64::from(n.div_ceil(4))).div_ceil(LANES),
             None => word_groups(count, element),
         };
-        let reads = epilogue.map_or(vec![target, bias], |e| e.reads(builder, &[target, bias], &[]));
+        let reads = epilogue.map_or(vec![parts, bias], |e| e.reads(builder, &[parts, bias], &[]));
         builder.launch(&Launch {
             module: &format!("gemm_reduce.{}{fused}", self.types),
-            constants: stages,
+            constants: epilogue.map_or(&[][..], |e| &e.constants),
             writes: &[output],
             reads: &reads,
             params: &[count as u32, n, splits, bias_step],

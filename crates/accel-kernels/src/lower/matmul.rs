@@ -1,8 +1,10 @@
 //! MATMUL: `[N,H,C] x [N,C,W]`, and MATMUL_T: `[N,H,C] x [N or 1,W,C]`.
 
-use accel_tosa::{DType, Node, Op, Refusal};
+use accel_tosa::{DType, Node, Op, Refusal, TensorId};
 
 use super::gemm::{Addressing, Product, Size};
+use super::product;
+use super::skinny::{Layout, Skinny};
 use crate::builder::Builder;
 use crate::epilogue::Epilogue;
 
@@ -21,17 +23,8 @@ pub(crate) fn lower(
     let types = types.ok_or_else(|| {
         builder.unsupported(format!("{} has no kernel for {from} x {by} -> {to}", builder.at.1))
     })?;
-    let (&[mut batches, mut m, k], &[shared, rows, columns]) =
-        (graph.tensor(a).shape.as_slice(), graph.tensor(b).shape.as_slice())
-    else {
-        return Err(builder.unsupported("MATMUL takes operands of rank 3"));
-    };
-    let (n, addressing) =
-        if transposed { (rows, Addressing::RowsOfK) } else { (columns, Addressing::Matrix) };
-    if shared == 1 {
-        (batches, m) = (1, batches * m);
-    }
-    let size = Size { batches, m, n, k };
+    let size = size(builder, node).ok_or_else(|| builder.unsupported("MATMUL takes operands of rank 3"))?;
+    let addressing = if transposed { Addressing::RowsOfK } else { Addressing::Matrix };
     Product { addressing, types, size, output, a, b, bias: None, zero_points }.launch_fused(builder, epilogue)
 }
 
@@ -58,4 +51,27 @@ pub(crate) fn transposed_types(a: DType, b: DType, output: DType) -> Option<&'st
         (DType::Int8, DType::Int8, DType::Int32) => "i8",
         _ => return None,
     })
+}
+
+fn size(builder: &Builder<'_>, node: &Node) -> Option<Size> {
+    let [a, b] = [0, 1].map(|operand| builder.graph.tensor(node.inputs[operand]).shape.as_slice());
+    let (&[batches, m, k], &[shared, rows, columns]) = (a, b) else { return None };
+    let n = if matches!(node.op, Op::MatMulT { .. }) { rows } else { columns };
+    let (batches, m) = if shared == 1 { (1, batches * m) } else { (batches, m) };
+    Some(Size { batches, m, n, k })
+}
+
+/// Whether the kernel that is chosen for a MATMUL or MATMUL_T can read `b`, of which the operator's second operand is a CAST.
+pub(crate) fn decodes(builder: &Builder<'_>, node: &Node, b: TensorId) -> bool {
+    let layout = match node.op {
+        Op::MatMul { .. } => Layout::Columns,
+        Op::MatMulT { .. } => Layout::Rows,
+        _ => return false,
+    };
+    // The kernel that takes zero points which are computed reads operands as they are.
+    if product::is_needed(builder, node) {
+        return false;
+    }
+    let dtypes = [node.inputs[0], b].map(|id| builder.graph.tensor(id).dtype);
+    size(builder, node).is_some_and(|size| Skinny::choose(builder.caps, size, layout, dtypes).is_some())
 }

@@ -1,5 +1,6 @@
 //! Walks a graph in order and asks the kernel family of each operator for its launches.
 
+mod blocked;
 mod control;
 pub(crate) mod conv;
 mod depthwise;
@@ -14,8 +15,10 @@ pub(crate) mod pointwise;
 mod pool;
 mod prepare;
 mod product;
-mod reduce;
+pub(crate) mod reduce;
+mod reduce_wide;
 mod resize;
+mod skinny;
 pub(crate) mod wide;
 mod window;
 
@@ -24,6 +27,7 @@ pub(crate) use matrix::smallest_geometry;
 use accel_tosa::{Block, Graph, Node, Op, Refusal, Rule, TensorId};
 
 use crate::builder::{Builder, Value};
+use crate::encoded;
 use crate::epilogue::Epilogue;
 use crate::finish::finish;
 use crate::fold::fold;
@@ -70,6 +74,7 @@ fn lower_block<'a>(
 ) -> Result<(), Refusal> {
     let mut rest = Vec::new();
     settle(builder, nodes, &mut rest);
+    encoded::defer(builder, &mut rest, outputs);
     for (index, work) in group(builder, &rest, outputs)? {
         let node = rest[index];
         builder.at = (node.position, node.op.name());
@@ -82,6 +87,7 @@ fn lower_block<'a>(
             }
             (Work::Operator, _) => lower_node(builder, node, None)?,
             (Work::Chain(chain), _) => chain.launch(builder)?,
+            (Work::Rows(program), _) => program.launch(builder)?,
             (Work::Product(product, chain), _) => {
                 let node = rest[product];
                 builder.at = (node.position, node.op.name());

@@ -2,6 +2,7 @@
 
 use accel_tosa::{DType, NanMode, Node, ReduceOp, Refusal};
 
+use super::reduce_wide::Reduction;
 use super::wide;
 use crate::builder::{Builder, Launch, Value};
 use crate::chain::element;
@@ -17,10 +18,10 @@ const MIN_RUN: u32 = 32;
 
 /// `[outer, axis, inner]`, as `shaders/reduce/view.glsl` sees a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct View {
-    outer: u64,
-    axis: u32,
-    inner: u32,
+pub(crate) struct View {
+    pub outer: u64,
+    pub axis: u32,
+    pub inner: u32,
 }
 
 impl View {
@@ -31,7 +32,8 @@ impl View {
         Self { outer: extent(&shape[..axis]), axis: shape[axis], inner }
     }
 
-    fn outputs(&self) -> u64 {
+    /// Elements of the output.
+    pub fn outputs(&self) -> u64 {
         self.outer * u64::from(self.inner)
     }
 
@@ -72,6 +74,10 @@ pub(crate) fn reduce(builder: &mut Builder<'_>, node: &Node, op: ReduceOp, axis:
     let (code, identity) = combiner(op, input.is_float());
     let read = builder.tensor(node.inputs[0]);
     let write = Value::Tensor(node.outputs[0]);
+    let vectors = Reduction { kind: "reduce", code: code as u32, identity, input, output: input };
+    if vectors.launch(builder, &view, read, write)? {
+        return Ok(());
+    }
     let chunks = view.chunks(builder.caps);
     if chunks == 1 {
         return launch(builder, "reduce", view, [code as u32, identity], (read, input), (write, input), 1);
@@ -105,7 +111,10 @@ pub(crate) fn argmax(
     let is_wide = builder.graph.tensor(node.outputs[0]).dtype == DType::Int64;
     let write = if is_wide { builder.scratch(view.outputs() * 4) } else { output };
     let nan_greatest = u32::from(nan_mode == NanMode::Propagate);
-    launch(builder, "argmax", view, [nan_greatest, 0], (read, input), (write, Element::I32), 1)?;
+    let vectors = Reduction { kind: "argmax", code: nan_greatest, identity: 0, input, output: Element::I32 };
+    if !vectors.launch(builder, &view, read, write)? {
+        launch(builder, "argmax", view, [nan_greatest, 0], (read, input), (write, Element::I32), 1)?;
+    }
     if is_wide { wide::extend(builder, output, write, view.outputs()) } else { Ok(()) }
 }
 
@@ -133,7 +142,7 @@ fn launch(
 }
 
 /// The stage that combines two elements, and its neutral element in register form.
-fn combiner(op: ReduceOp, float: bool) -> (Code, u32) {
+pub(crate) fn combiner(op: ReduceOp, float: bool) -> (Code, u32) {
     let (infinity, one) = (f32::INFINITY.to_bits(), 1_f32.to_bits());
     match op {
         ReduceOp::All => (Code::And, 1),
