@@ -12,15 +12,6 @@ use crate::graph::pattern;
 /// Seconds that a multiply-add loop is made to take.
 const LOOP: f64 = 2e-3;
 
-/// `VkComponentTypeKHR`.
-mod component {
-    pub const FLOAT16: i32 = 0;
-    pub const FLOAT32: i32 = 1;
-    pub const SINT8: i32 = 3;
-    pub const SINT32: i32 = 5;
-    pub const BFLOAT16: i32 = 1_000_141_000;
-}
-
 /// The best figures of all loops.
 #[derive(Clone, Debug, Default)]
 pub struct Ceilings {
@@ -50,9 +41,8 @@ impl Ceilings {
                 ceilings.raise(arithmetic, rate);
             }
         }
-        let matrices = device.engine.caps().matrices.clone();
-        for tuple in matrices {
-            ceilings.matrix(device, &tuple)?;
+        for tuple in &device.engine.caps().matrices {
+            ceilings.matrix(device, tuple)?;
         }
         Ok(ceilings)
     }
@@ -109,6 +99,21 @@ impl Ceilings {
             let time = device.time(|_| device.once(&program, &from, &to))?.gpu;
             self.copy = self.copy.max(2.0 * bytes as f64 / time);
         }
+        let words = bytes / 4;
+        let program = device.load_raw(&Raw {
+            module: "fill",
+            constants: &[],
+            writes: bytes,
+            reads: None,
+            params: &[(words / 4) as u32, 0, 0],
+            groups: [
+                (words / 4).div_ceil(256).min(32_768) as u32,
+                (words / 4).div_ceil(256 * 32_768) as u32,
+                1,
+            ],
+        })?;
+        let time = device.time(|_| device.once(&program, &[], &to))?.gpu;
+        self.lines.push(("write".into(), bytes as f64 / time / 1e9, "GB/s"));
         self.lines.push(("read".into(), self.read / 1e9, "GB/s"));
         self.lines.push(("copy".into(), self.copy / 1e9, "GB/s"));
         Ok(())
@@ -116,13 +121,15 @@ impl Ceilings {
 
     fn matrix(&mut self, device: &Device, tuple: &MatrixTuple) -> Result<()> {
         let (module, arithmetic, dtype) = match (tuple.operand, tuple.result) {
-            (component::FLOAT16, component::FLOAT32) => {
+            (MatrixTuple::FLOAT16, MatrixTuple::FLOAT32) => {
                 ("matrix.f16", Arithmetic::F16, accel_tosa::DType::Fp16)
             }
-            (component::BFLOAT16, component::FLOAT32) => {
+            (MatrixTuple::BFLOAT16, MatrixTuple::FLOAT32) => {
                 ("matrix.bf16", Arithmetic::Bf16, accel_tosa::DType::Bf16)
             }
-            (component::SINT8, component::SINT32) => ("matrix.i8", Arithmetic::I8, accel_tosa::DType::Int8),
+            (MatrixTuple::SINT8, MatrixTuple::SINT32) => {
+                ("matrix.i8", Arithmetic::I8, accel_tosa::DType::Int8)
+            }
             _ => return Ok(()),
         };
         let (m, n, k) = (tuple.m, tuple.n, tuple.k);

@@ -90,14 +90,15 @@ impl Device {
 
     /// Fills a buffer with [`pattern`](crate::graph::pattern)'s words.
     pub fn fill(&self, buffer: &Arc<Buffer>, (keep, set): (u32, u32)) -> Result<()> {
-        let words = buffer.bytes() / 4;
-        let groups = words.div_ceil(256);
+        // What is left of the last vector stays zero.
+        let vectors = buffer.bytes() / 16;
+        let groups = vectors.div_ceil(256);
         let program = self.load_raw(&Raw {
             module: "fill",
             constants: &[],
-            writes: words * 4,
+            writes: vectors * 16,
             reads: None,
-            params: &[words as u32, keep, set],
+            params: &[vectors as u32, keep, set],
             groups: [groups.min(32_768) as u32, groups.div_ceil(32_768) as u32, 1],
         })?;
         self.once(&program, &[], &[(Arc::clone(buffer), 0)]).map(drop)

@@ -32,17 +32,15 @@ pub fn nothing(_: &mut Writer) -> Vec<&'static str> {
 pub fn short(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
-        DType::Int4 => "i4",
         DType::Int8 => "i8",
         DType::Int16 => "i16",
         DType::Int32 => "i32",
-        DType::Int48 => "i48",
         DType::Fp32 => "f32",
         DType::Fp16 => "f16",
         DType::Bf16 => "bf16",
-        DType::Shape => "shape",
         DType::Fp8E4M3 => "e4m3",
         DType::Fp8E5M2 => "e5m2",
+        other => other.name(),
     }
 }
 

@@ -19,15 +19,17 @@ uvec4 quad_of(uint type, uvec4 words, uint q) {
     return widen(type, uvec4(word) >> uvec4(0, 8, 16, 24) & 0xffu);
 }
 
-// The words of a quad. `halves`: FP16 holds its numbers, or whatever rounds to the same FP8.
-uvec4 words_of(uint type, uvec4 x, bool halves) {
+// The words of a quad. `is_short`: BF16 holds its numbers; or, for FP8, FP16 does or holds whatever rounds to the same FP8.
+uvec4 words_of(uint type, uvec4 x, bool is_short) {
     uint width = type_bytes(type);
+    if (is_short && type == T_BF16) {
+        return uvec4(x.x >> 16 | x.y & 0xffff0000u, x.z >> 16 | x.w & 0xffff0000u, 0u, 0u);
+    }
 #if defined(HALF)
     if (type == T_F16) return uvec4(pack_f16(uintBitsToFloat(x)), 0u, 0u);
-    if (halves && (type == T_E4M3 || type == T_E5M2)) {
+    if (is_short && (type == T_E4M3 || type == T_E5M2)) {
         uvec2 pairs = pack_f16(uintBitsToFloat(x));
-        if (type == T_E4M3) return uvec4(low_bytes(e4m3_of_halves(pairs.x), e4m3_of_halves(pairs.y)));
-        return uvec4(low_bytes(e5m2_of_halves(pairs.x), e5m2_of_halves(pairs.y)));
+        return uvec4(fp8_of_halves(type == T_E4M3, pairs.x, pairs.y));
     }
 #endif
     x = narrow(type, x);

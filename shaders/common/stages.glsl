@@ -97,12 +97,12 @@ uvec4 float_to_int(uvec4 a, uint type) {
     return uvec4(mix(y, ivec4(0), is_nan(a)));
 }
 
-// To the nearest BF16 in one rounding: the bits that FP32 cannot hold become one sticky bit.
+// FP32 that rounds to the nearest BF16: the bits that FP32 cannot hold become one sticky bit.
 uvec4 int_to_bf16(ivec4 x) {
     uvec4 m = uvec4(abs(x));
     uvec4 sticky = (m & ~0xffu) | mix(uvec4(0u), uvec4(0x80u), notEqual(m & 0xffu, uvec4(0u)));
     m = mix(m, sticky, greaterThanEqual(m, uvec4(1u << 24)));
-    return (bf16_bits(floatBitsToUint(vec4(m))) << 16) | (uvec4(x) & 0x80000000u);
+    return floatBitsToUint(vec4(m)) | (uvec4(x) & 0x80000000u);
 }
 
 uvec4 convert_stage(uint code, uvec4 a, uint type) {

@@ -11,6 +11,7 @@
 #include "common/variant.glsl"
 #include "movers/word.glsl"
 layout(local_size_x_id = 31) in;
+layout(constant_id = 0) const uint RUNS = 8; // of this launch
 
 struct Run {
     uint begin;
@@ -29,8 +30,8 @@ layout(push_constant, scalar) uniform Push {
 
 void main() {
     // Before any branch: there drivers for CPUs load once what is the same for all lanes.
-    Run runs[8];
-    [[unroll]] for (uint k = 0; k < 8; k++) runs[k] = p.runs.at[k];
+    Run runs[RUNS];
+    [[unroll]] for (uint k = 0; k < RUNS; k++) runs[k] = p.runs.at[k];
     uint64_t serial = flat_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (serial * A_WORD >= p.count) return;
     uint first = uint(serial) * A_WORD;
@@ -41,8 +42,7 @@ void main() {
         if (index >= p.count) break;
         uint row = p.row > 1 ? divide(index, p.magic, p.shift) : index;
         uint column = index - row * p.row;
-        // Unused runs are empty.
-        [[unroll]] for (uint k = 0; k < 8; k++) {
+        [[unroll]] for (uint k = 0; k < RUNS; k++) {
             uint at = column - runs[k].begin;
             if (at < runs[k].extent) {
                 word |= load_bits(p.src[k], uint64_t(row) * runs[k].extent + at) << PLACE(j);

@@ -1,5 +1,5 @@
-// A chain of pointwise stages, QUADS times four consecutive elements an invocation, so that the widest tensor moves in vectors
-// of 16 bytes. Most chains are short, and the driver makes a pipeline of the short kernel faster.
+// A chain of pointwise stages. An invocation has REPEAT runs of QUADS times four consecutive elements, so that the widest tensor
+// moves in vectors of 16 bytes. Most chains are short, and the driver makes a pipeline of the short kernel faster.
 // variant short STAGES=2 OPERANDS=3
 // variant long STAGES=8 OPERANDS=6
 // variant short_half STAGES=2 OPERANDS=3 HALF
@@ -24,8 +24,8 @@ layout(constant_id = 5) const uint STAGE5 = 0u;
 layout(constant_id = 6) const uint STAGE6 = 0u;
 layout(constant_id = 7) const uint STAGE7 = 0u;
 #endif
-// Operands: bits 0-3 the element type, 4-7 how it is read, 8-11 the immediate with the extent; 12: an invocation's elements
-// lie in one run, which is long enough; 13: they are one element.
+// Operands: bits 0-3 the element type, 4-7 how it is read, 8-11 the immediates with the extent and the factor that divides by it,
+// 16-20 the shift that does; 12: an invocation's elements lie in one run, which is long enough; 13: they are one element.
 layout(constant_id = 8) const uint OPERAND0 = 0u;
 layout(constant_id = 9) const uint OPERAND1 = 0u;
 layout(constant_id = 10) const uint OPERAND2 = 0u;
@@ -34,9 +34,10 @@ layout(constant_id = 11) const uint OPERAND3 = 0u;
 layout(constant_id = 12) const uint OPERAND4 = 0u;
 layout(constant_id = 13) const uint OPERAND5 = 0u;
 #endif
-// Bits 0-3 the element type, 4: `halves` of words_of.
+// Bits 0-3 the element type, 4: `is_short` of words_of, 5: FP8 is made of operand 0 as it is, which is FP16.
 layout(constant_id = 14) const uint OUTPUT = 0u;
 layout(constant_id = 15) const uint QUADS = 1u;
+layout(constant_id = 16) const uint REPEAT = 1u;
 
 const uint READ_SAME = 1u;    // shaped like the output
 const uint READ_SCALAR = 2u;  // one element
@@ -48,21 +49,27 @@ const uint RUN = 1u << 12, ONE = 1u << 13;
 layout(push_constant, scalar) uniform Push {
     uint64_t dst;
     uint64_t operand[OPERANDS];
-    uint64_t block; // rank, dimensions[6], strides[OPERANDS][6] in elements; only read for READ_STRIDED
+    uint64_t block; // only read for READ_STRIDED
     uint count;
     uint immediate[15];
 } p;
 
+// Rank, dimensions[6], factors and shifts that divide by them, strides[OPERANDS][6] in elements.
 uint block_word(uint i) {
     return PtrU32(p.block + i * 4u).v;
+}
+
+uvec4 divide(uvec4 n, uint magic, uint shift) {
+    uvec4 high, low;
+    umulExtended(n, uvec4(magic), high, low);
+    return high >> shift;
 }
 
 uvec4 strided_index(uint k, uvec4 element) {
     uvec4 index = uvec4(0u);
     for (uint d = block_word(0); d-- > 0u;) {
-        uint extent = block_word(1u + d), stride = block_word(7u + k * 6u + d);
-        uvec4 rest = element / extent;
-        index += (element - rest * extent) * stride;
+        uvec4 rest = divide(element, block_word(7u + d), block_word(13u + d));
+        index += (element - rest * block_word(1u + d)) * block_word(19u + k * 6u + d);
         element = rest;
     }
     return index;
@@ -70,11 +77,12 @@ uvec4 strided_index(uint k, uvec4 element) {
 
 // Where an operand has these elements of the output.
 uvec4 place(uint word, uint k, uvec4 element) {
-    uint extent = p.immediate[min(word >> 8 & 15u, 14u)];
+    uint i = word >> 8 & 15u;
+    uvec4 rest = divide(element, p.immediate[min(i + 1u, 14u)], word >> 16);
     switch (word >> 4 & 15u) {
     case READ_SCALAR: return uvec4(0u);
-    case READ_ROW: return element % extent;
-    case READ_COLUMN: return element / extent;
+    case READ_ROW: return element - rest * p.immediate[min(i, 14u)];
+    case READ_COLUMN: return rest;
     case READ_STRIDED: return strided_index(k, element);
     }
     return element;
@@ -90,56 +98,59 @@ uint immediate(uint i) {
 
 #include "common/chain.glsl"
 
-uvec4 vectors[OPERANDS];
-uint first;
-bool whole;
+// Of each run: its first element, whether it has all its elements, and what its quads share.
+uint first[REPEAT];
+bool whole[REPEAT];
+uvec4 vectors[REPEAT][OPERANDS];
 
-// What an invocation's quads share.
-void begin_operand(uint word, uint k) {
+void begin_operand(uint word, uint k, uint r) {
     uint type = word & 15u, width = type_bytes(type);
     if ((word & ONE) != 0u) {
-        vectors[k] = load_scalar(p.operand[k], type, place(word, k, uvec4(first)).x);
-    } else if ((word & RUN) != 0u && whole) {
-        uint at = place(word, k, uvec4(first)).x;
-        vectors[k] = load_words(p.operand[k] + uint64_t(at) * width, QUADS * width);
+        vectors[r][k] = load_scalar(p.operand[k], type, place(word, k, uvec4(min(first[r], p.count - 1u))).x);
+    } else if ((word & RUN) != 0u && whole[r]) {
+        uint at = place(word, k, uvec4(first[r])).x;
+        vectors[r][k] = load_words(p.operand[k] + uint64_t(at) * width, QUADS * width);
     }
 }
 
-void load_operand(uint word, uint k, uint q) {
+void load_operand(uint word, uint k, uint r, uint q) {
     uint type = word & 15u;
     if ((word & ONE) != 0u) {
-        operands[k] = vectors[k];
-    } else if ((word & RUN) != 0u && whole) {
-        operands[k] = quad_of(type, vectors[k], q);
+        operands[k] = vectors[r][k];
+    } else if ((word & RUN) != 0u && whole[r]) {
+        operands[k] = quad_of(type, vectors[r][k], q);
     } else if ((word >> 4 & 15u) != 0u && (word >> 4 & 15u) != 4u) {
-        uvec4 element = min(first + 4u * q + uvec4(0, 1, 2, 3), uvec4(p.count - 1u));
+        uvec4 element = min(first[r] + 4u * q + uvec4(0, 1, 2, 3), uvec4(p.count - 1u));
         operands[k] = load_gather(p.operand[k], type, place(word, k, element));
     }
 }
 
-void main() {
-    uint64_t at = (flat_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x) * (4u * QUADS);
-    if (at >= p.count) return;
-    first = uint(at);
-    whole = p.count - first >= 4u * QUADS;
-    begin_operand(OPERAND0, 0);
-    begin_operand(OPERAND1, 1);
-    begin_operand(OPERAND2, 2);
+void begin_run(uint r) {
+    uint64_t serial = (flat_group() * REPEAT + r) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint64_t at = serial * (4u * QUADS);
+    first[r] = at < p.count ? uint(at) : p.count;
+    whole[r] = p.count - first[r] >= 4u * QUADS;
+    begin_operand(OPERAND0, 0, r);
+    begin_operand(OPERAND1, 1, r);
+    begin_operand(OPERAND2, 2, r);
 #if OPERANDS > 3
-    begin_operand(OPERAND3, 3);
-    begin_operand(OPERAND4, 4);
-    begin_operand(OPERAND5, 5);
+    begin_operand(OPERAND3, 3, r);
+    begin_operand(OPERAND4, 4, r);
+    begin_operand(OPERAND5, 5, r);
 #endif
+}
+
+void end_run(uint r) {
     const uint type = OUTPUT & 15u, width = type_bytes(type);
     uvec4 result = uvec4(0u);
     [[unroll]] for (uint q = 0u; q < QUADS; q++) {
-        load_operand(OPERAND0, 0, q);
-        load_operand(OPERAND1, 1, q);
-        load_operand(OPERAND2, 2, q);
+        load_operand(OPERAND0, 0, r, q);
+        load_operand(OPERAND1, 1, r, q);
+        load_operand(OPERAND2, 2, r, q);
 #if OPERANDS > 3
-        load_operand(OPERAND3, 3, q);
-        load_operand(OPERAND4, 4, q);
-        load_operand(OPERAND5, 5, q);
+        load_operand(OPERAND3, 3, r, q);
+        load_operand(OPERAND4, 4, r, q);
+        load_operand(OPERAND5, 5, r, q);
 #endif
         uvec4 x = operands[0];
         x = stage(STAGE0, x);
@@ -152,7 +163,13 @@ void main() {
         x = stage(STAGE6, x);
         x = stage(STAGE7, x);
 #endif
-        uvec4 words = words_of(type, x, (OUTPUT & 16u) != 0u);
+        uvec4 words;
+#if defined(HALF)
+        if ((OUTPUT & 32u) != 0u && whole[r]) {
+            words = uvec4(fp8_of_halves(type == T_E4M3, vectors[r][0][2u * q], vectors[r][0][2u * q + 1u]));
+        } else
+#endif
+            words = words_of(type, x, (OUTPUT & 16u) != 0u);
         if (width == 4u) {
             result = words;
         } else if (width == 2u) {
@@ -162,17 +179,26 @@ void main() {
             result[q] = words.x;
         }
     }
-    if (whole) {
-        store_words(p.dst + uint64_t(first) * width, QUADS * width, result);
+    uint64_t to = p.dst + uint64_t(first[r]) * width;
+    if (whole[r]) {
+        store_words(to, QUADS * width, result);
         return;
     }
     // The last elements, which may end within a word.
-    uint64_t to = p.dst + uint64_t(first) * width;
-    for (uint bytes = (p.count - first) * width, i = 0u; i < bytes; i += width) {
+    for (uint bytes = (p.count - first[r]) * width, i = 0u; i < bytes; i += width) {
         uint word = result.x >> 8u * (i & 3u);
         if (width == 4u) PtrU32(to + i).v = word;
         else if (width == 2u) PtrU16(to + i).v = uint16_t(word);
         else PtrU8(to + i).v = uint8_t(word);
         if ((i + width & 3u) == 0u) result = result.yzww;
+    }
+}
+
+void main() {
+    if (flat_group() * (gl_WorkGroupSize.x * REPEAT * 4u * QUADS) >= p.count) return;
+    // All runs are on their way before the first is waited for.
+    [[unroll]] for (uint r = 0u; r < REPEAT; r++) begin_run(r);
+    [[unroll]] for (uint r = 0u; r < REPEAT; r++) {
+        if (first[r] < p.count) end_run(r);
     }
 }

@@ -5,6 +5,7 @@ use half::f16;
 
 use crate::builder::{Builder, Launch, Value};
 use crate::epilogue::{self, Epilogue};
+use crate::lower::movers::magic;
 use crate::stage::{Code, Element, Source, Stage};
 use crate::{DeviceCaps, DeviceKind};
 
@@ -21,11 +22,14 @@ const SHORT: Variant = Variant { module: "pointwise.short", stages: 2, operands:
 const LONG: Variant = Variant { module: "pointwise.long", stages: 8, operands: 6, quads: 2 };
 /// Immediates of either.
 const MAX_IMMEDIATES: usize = 15;
+/// Runs of elements an invocation.
+const REPEAT: u32 = 1;
 /// Bits of an operand's word: an invocation's elements lie in one run, or are one element.
 const RUN: u32 = 1 << 12;
 const ONE: u32 = 1 << 13;
-/// Bit of the output's word: FP16 holds the numbers that are rounded to FP8, or what rounds to the same.
-const HALVES: u32 = 1 << 4;
+/// Bits of the output's word: BF16 holds the numbers, or FP16 what rounds to the same FP8; FP16 becomes FP8 as it is.
+const SHORT_NUMBERS: u32 = 1 << 4;
+const DIRECT: u32 = 1 << 5;
 
 /// A tensor that a chain reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,13 +117,13 @@ impl Chain {
 
     /// Whether the kernel can run it.
     pub fn fits(&self, builder: &Builder<'_>) -> bool {
-        if self.is_product() { self.epilogue(builder).is_some() } else { self.variant().is_some() }
+        if self.is_product() { self.epilogue(builder).is_some() } else { self.variant(builder).is_some() }
     }
 
     /// The smallest variant that can run it.
-    fn variant(&self) -> Option<Variant> {
-        // An operand may need one for its extent.
-        let immediates = self.stages.iter().map(|s| s.immediates.len()).sum::<usize>() + self.operands.len();
+    fn variant(&self, builder: &Builder<'_>) -> Option<Variant> {
+        let extents = self.modes(builder).iter().filter(|mode| mode.extent().is_some()).count();
+        let immediates = self.stages.iter().map(|s| s.immediates.len()).sum::<usize>() + 2 * extents;
         [SHORT, LONG].into_iter().find(|v| {
             self.stages.len() <= v.stages && self.operands.len() <= v.operands && immediates <= MAX_IMMEDIATES
         })
@@ -255,33 +259,32 @@ impl Chain {
         let output = builder.graph.tensor(self.current);
         let element = element(builder, output.dtype)?;
         self.drop_last_rounding(element);
-        let variant = self.variant().ok_or_else(|| {
+        let variant = self.variant(builder).ok_or_else(|| {
             builder.unsupported("the operator needs more operands than the pointwise kernel has")
         })?;
         let (mut constants, mut immediates) = self.stage_words(0);
         let shapes: Vec<&[u32]> =
             self.operands.iter().map(|o| builder.graph.tensor(o.tensor).shape.as_slice()).collect();
         let broadcast = Broadcast::new(&output.shape, &shapes);
-        let modes = self.operands.iter().zip(&shapes).map(|(operand, shape)| {
-            if operand.indexed { Mode::Indexed } else { Mode::of(shape, &output.shape) }
-        });
-        let modes: Vec<Mode> = modes.collect();
+        let modes = self.modes(builder);
         let quads = self.quads(&modes, element, builder.caps).min(variant.quads);
         for (number, (operand, mode)) in self.operands.iter().zip(&modes).enumerate() {
             let mut word = operand.element as u32 | mode.number() << 4;
             word |= mode.shared(&broadcast, number, 4 * quads);
-            if let Mode::Row(extent) | Mode::Column(extent) = mode {
-                word |= (immediates.len() as u32) << 8;
-                immediates.push(*extent);
+            if let Some(extent) = mode.extent() {
+                let (magic, shift) = magic(extent);
+                word |= (immediates.len() as u32) << 8 | shift << 16;
+                immediates.extend([extent, magic]);
             }
             constants.push((8 + number as u32, word));
         }
-        // A few more bits than FP8 has are left to the cast alone, so that rounding twice changes nothing.
-        let narrow =
-            matches!(self.operands[0].element, Element::F16 | Element::Bf16 | Element::E4M3 | Element::E5M2);
-        let halves = if self.stages.is_empty() && narrow { HALVES } else { 0 };
         let lanes = builder.caps.stream_lanes();
-        constants.extend([(14, element as u32 | halves), (15, quads), (31, lanes)]);
+        constants.extend([
+            (14, element as u32 | self.shortness(element)),
+            (15, quads),
+            (16, REPEAT),
+            (31, lanes),
+        ]);
         let strided = modes.contains(&Mode::Strided);
         let mut reads: Vec<Value> = self.operands.iter().map(|o| builder.tensor(o.tensor)).collect();
         // The kernel's parameter block has places for all operands: the unused ones repeat the first.
@@ -299,9 +302,33 @@ impl Chain {
             writes: &[Value::Tensor(self.current)],
             reads: &reads,
             params: &params,
-            groups: count.div_ceil(u64::from(4 * quads * lanes)),
+            groups: count.div_ceil(u64::from(4 * quads * lanes * REPEAT)),
             detail: &detail,
         })
+    }
+
+    /// How each operand is read.
+    fn modes(&self, builder: &Builder<'_>) -> Vec<Mode> {
+        let shape = |tensor| builder.graph.tensor(tensor).shape.as_slice();
+        let output = shape(self.current);
+        let mode = |operand: &Operand| {
+            if operand.indexed { Mode::Indexed } else { Mode::of(shape(operand.tensor), output) }
+        };
+        self.operands.iter().map(mode).collect()
+    }
+
+    /// How many bits the numbers have that are stored: those of the operand that a cast alone reads.
+    fn shortness(&self, output: Element) -> u32 {
+        use Element::{Bf16, Bool, E4M3, E5M2, F16, I8};
+        let first = self.operands[0].element;
+        let stages: Vec<Code> = self.stages.iter().map(|stage| stage.code).collect();
+        match (output, first, &*stages) {
+            (E4M3 | E5M2, F16, []) => SHORT_NUMBERS | DIRECT,
+            (E4M3 | E5M2, Bf16 | E4M3 | E5M2, []) => SHORT_NUMBERS,
+            (Bf16, Bf16 | E4M3 | E5M2, []) => SHORT_NUMBERS,
+            (Bf16, I8 | Bool, [Code::IntToFloat]) => SHORT_NUMBERS,
+            _ => 0,
+        }
     }
 
     /// Quads of elements an invocation: as many as make 16 bytes of the widest tensor that is read along the output.
@@ -379,6 +406,14 @@ impl Mode {
         }
     }
 
+    /// After how many elements something changes.
+    fn extent(self) -> Option<u32> {
+        match self {
+            Self::Row(extent) | Self::Column(extent) => Some(extent),
+            Self::Same | Self::Scalar | Self::Strided | Self::Indexed => None,
+        }
+    }
+
     /// The shader's number.
     fn number(self) -> u32 {
         match self {
@@ -428,12 +463,15 @@ impl Broadcast {
         merged
     }
 
-    /// The kernel's block: rank, six dimensions, six strides an operand.
+    /// The kernel's block: rank, six dimensions, what divides by them, six strides an operand.
     fn words(&self) -> Vec<u32> {
         let mut words = vec![self.dimensions.len() as u32];
         let padded =
             |list: &[u32]| list.iter().copied().chain(std::iter::repeat(0)).take(6).collect::<Vec<_>>();
         words.extend(padded(&self.dimensions));
+        let (factors, shifts): (Vec<u32>, Vec<u32>) = self.dimensions.iter().map(|&d| magic(d)).unzip();
+        words.extend(padded(&factors));
+        words.extend(padded(&shifts));
         for strides in &self.strides {
             words.extend(padded(strides));
         }

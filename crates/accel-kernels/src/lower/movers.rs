@@ -14,6 +14,8 @@ pub(crate) const LANES: u64 = 64;
 const CONCAT_OPERANDS: usize = 8;
 /// Words along the edge of a tile of `transpose.comp`.
 const TILE_WORDS: u32 = 32;
+/// Tiles along the output's rows that `transpose.comp` takes one after the other.
+const STRIP: u32 = 1;
 /// Bytes that an invocation moves at once.
 const VECTOR: u64 = 16;
 /// Number of the specialization constant of a workgroup's invocations.
@@ -317,7 +319,7 @@ impl Gather {
         let slices = builder.words(&words);
         builder.launch(&Launch {
             module: &format!("transpose.e{}", self.size),
-            constants: &[],
+            constants: &[(0, STRIP)],
             writes: &[builder.tensor(node.outputs[0])],
             reads: &[builder.tensor(node.inputs[0]), slices],
             params: &[rank, tiles, i.size, j.size, j.stride as u32, strides[at]],

@@ -171,7 +171,11 @@ fn cast(chain: &mut Chain, from: Element, to: Element) {
         (true, Element::F32) => {}
         (true, Element::Bool) => stage(Code::FloatToBool),
         (true, _) => stage(Code::FloatToInt),
-        (false, Element::Bf16) => stage(Code::IntToBf16),
+        (false, Element::Bf16) => {
+            // FP32 holds all of the others.
+            stage(if from == Element::I32 { Code::IntToBf16 } else { Code::IntToFloat });
+            stage(Code::RoundBf16);
+        }
         (false, Element::F32) => stage(Code::IntToFloat),
         (false, Element::F16) => {
             stage(Code::IntToFloat);
