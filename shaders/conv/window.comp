@@ -79,11 +79,24 @@ Sum multiply_add(Acc x, Acc w, Sum sum) {
 #endif
 }
 
-// The input coordinate that tap k of output coordinate o multiplies; beyond the input where there is none.
-uint tap(Axis axis, bool transposed, uint o, uint k) {
-    if (!transposed) return uint(int(o) * axis.stride + int(k) * axis.dilation - axis.pad);
-    int at = int(o) - axis.pad - int(k);
-    return at >= 0 && at % axis.stride == 0 ? uint(at / axis.stride) : 0xffffffffu;
+// The taps of output coordinate o that meet the input: the first, the end and the step.
+ivec3 taps(Axis axis, bool transposed, uint o) {
+    int in_size = int(axis.in_size), kernel = int(axis.kernel);
+    if (transposed) {
+        int last = int(o) - axis.pad;
+        int first = last - (in_size - 1) * axis.stride;
+        if (first < 0) first += (axis.stride - 1 - first) / axis.stride * axis.stride;
+        return ivec3(first, min(kernel, last + 1), axis.stride);
+    }
+    int at = int(o) * axis.stride - axis.pad;
+    int first = at < 0 ? (axis.dilation - 1 - at) / axis.dilation : 0;
+    return ivec3(first, at < in_size ? min(kernel, (in_size - 1 - at) / axis.dilation + 1) : 0, 1);
+}
+
+// The input coordinate that tap k of output coordinate o multiplies.
+uint tap(Axis axis, bool transposed, uint o, int k) {
+    int at = transposed ? (int(o) - axis.pad - k) / axis.stride : int(o) * axis.stride + k * axis.dilation - axis.pad;
+    return uint(at);
 }
 
 Sum convolve(uint index) {
@@ -101,17 +114,14 @@ Sum convolve(uint index) {
     uint first = depth < in_c ? channel / p.shape.multiplier : 0;
     uint weight = channel * p.shape.w_out;
     Sum sum = Sum(0);
-    for (uint kz = 0; kz < z.kernel; kz++) {
+    ivec3 tz = taps(z, transposed, oz), ty = taps(y, transposed, oy), tx = taps(x, transposed, ox);
+    for (int kz = tz.x; kz < tz.y; kz += tz.z) {
         uint iz = tap(z, transposed, oz, kz);
-        if (iz >= z.in_size) continue;
-        for (uint ky = 0; ky < y.kernel; ky++) {
+        for (int ky = ty.x; ky < ty.y; ky += ty.z) {
             uint iy = tap(y, transposed, oy, ky);
-            if (iy >= y.in_size) continue;
             uint row = ((image * z.in_size + iz) * y.in_size + iy) * x.in_size;
-            for (uint kx = 0; kx < x.kernel; kx++) {
-                uint ix = tap(x, transposed, ox, kx);
-                if (ix >= x.in_size) continue;
-                uint at = (row + ix) * in_c + first;
+            for (int kx = tx.x; kx < tx.y; kx += tx.z) {
+                uint at = (row + tap(x, transposed, ox, kx)) * in_c + first;
                 uint w = weight + ((kz * y.kernel + ky) * x.kernel + kx) * w_tap;
                 for (uint c = 0; c < depth; c++) {
                     sum = multiply_add(load_in(p.src, at + c), load_weight(w + c * w_in), sum);
