@@ -10,7 +10,7 @@ use crate::lower::matmul;
 
 /// Takes the CASTs out of `nodes`, the operators of a block with these outputs, that every consumer can do without; the builder
 /// knows what was cast.
-pub(crate) fn defer<'a>(builder: &mut Builder<'_>, nodes: &mut Vec<&'a Node>, outputs: &[TensorId]) {
+pub(crate) fn defer(builder: &mut Builder<'_>, nodes: &mut Vec<&Node>, outputs: &[TensorId]) {
     let mut casts: HashMap<TensorId, TensorId> = HashMap::new();
     for node in nodes.iter() {
         let from = node.inputs.first().map(|&id| builder.graph.tensor(id).dtype);

@@ -30,8 +30,9 @@ pub use caps::{DeviceCaps, DeviceKind, MatrixGeometry, MatrixTuple};
 pub use lower::lower;
 pub use module::{MODULES, Module, manifest, module};
 pub use operators::{OperatorSupport, operators, operators_json, operators_markdown};
-pub use probe::MatrixProbe;
 pub use plan::{
-    BINDING_ALIGNMENT, DECISION_BYTES, Dispatch, Next, PipelineSpec, Place, Plan, REGION_ALIGNMENT, Region, Segment, Slot, State,
+    BINDING_ALIGNMENT, DECISION_BYTES, Dispatch, Next, PipelineSpec, Place, Plan, REGION_ALIGNMENT, Region,
+    Segment, Slot, State,
 };
+pub use probe::MatrixProbe;
 pub use tuning::{Tuning, TuningError};

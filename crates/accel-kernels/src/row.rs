@@ -75,8 +75,10 @@ impl Rows {
     }
 }
 
-/// The groups among the operators of a block, whose outputs these are: each with the place of its last operator, and the places
-/// of all operators that are in one.
+/// The groups of a block: each with the place of its last operator, and the places of all operators that are in one.
+pub(crate) type Groups = (Vec<(usize, Program)>, HashSet<usize>);
+
+/// The groups among the operators of a block, whose outputs these are.
 ///
 /// # Errors
 /// An unsupported-refusal for types that no pointwise kernel reads.
@@ -84,7 +86,7 @@ pub(crate) fn group(
     builder: &mut Builder<'_>,
     nodes: &[&Node],
     outputs: &[TensorId],
-) -> Result<(Vec<(usize, Program)>, HashSet<usize>), Refusal> {
+) -> Result<Groups, Refusal> {
     let links = Links::new(builder, nodes, outputs);
     let mut taken = HashSet::new();
     let mut groups = Vec::new();

@@ -185,7 +185,8 @@ fn eight_bit_floats_of_every_code_are_exact_factors() {
             };
             // A stays small, so that sums fit FP16.
             let (a, b) = (codes(7, batches * m * k, 0x10), codes(8, batches * k * n, last));
-            let numbers = |codes: &[u8]| codes.iter().map(|&c| eight_bits(c, bias, mantissa)).collect::<Vec<_>>();
+            let numbers =
+                |codes: &[u8]| codes.iter().map(|&c| eight_bits(c, bias, mantissa)).collect::<Vec<_>>();
             let expected = oracle(size, &numbers(&a), &numbers(&b));
             let w = graph(size, dtype, Fp16, [&[0]; 2]);
             for kind in [Cpu, Discrete] {

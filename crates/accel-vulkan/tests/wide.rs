@@ -1,5 +1,5 @@
 //! INT64 against the host's arithmetic: broadcasts, tails of narrower results, reductions.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod common;
 
