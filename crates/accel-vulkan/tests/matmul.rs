@@ -115,6 +115,16 @@ fn single_precision() {
 }
 
 #[test]
+fn large_blocks_of_single_precision() {
+    let size = [1, 140, 136, 52];
+    let (a, b) = (values(1, 140 * 52), values(2, 52 * 136));
+    let wide = |x: &[f32]| x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+    let w = graph(size, Fp32, Fp32, [&[0; 4]; 2]);
+    let Some(c) = run_tuned(Discrete, "blocked.geometry=0", &w, &[&bytes!(a), &bytes!(b)]) else { return };
+    check(size, &wide(&numbers!(f32, c[0])), &oracle(size, &wide(&a), &wide(&b)), 0.0);
+}
+
+#[test]
 fn half_precision_is_summed_in_single() {
     floats(Fp16, Fp16, half);
 }

@@ -8,17 +8,10 @@ const VECTOR: u32 = 4;
 /// Shortest part of k that is worth a workgroup.
 const MIN_CHUNK: u32 = 256;
 
-/// From the most work an invocation down, as measured on an H200 (ADR 0008).
-const GEOMETRIES: [(Geometry, &str); 6] = [
-    (Geometry { lanes: 256, lanes_n: 16, quads: [2, 2], slab: 16 }, "FP32 fills tiles of 128 x 128"),
-    (
-        Geometry { lanes: 256, lanes_n: 16, quads: [2, 2], slab: 8 },
-        "FP32 fills tiles of 128 x 128, little shared memory",
-    ),
+/// From the largest tile down; ADR 0008 has others' figures.
+const GEOMETRIES: [(Geometry, &str); 2] = [
+    (Geometry { lanes: 256, lanes_n: 16, quads: [2, 2], slab: 8 }, "FP32 fills tiles of 128 x 128"),
     (Geometry { lanes: 64, lanes_n: 8, quads: [2, 2], slab: 16 }, "FP32 fills tiles of 64 x 64"),
-    (Geometry { lanes: 128, lanes_n: 16, quads: [4, 2], slab: 16 }, "an experiment"),
-    (Geometry { lanes: 256, lanes_n: 16, quads: [4, 2], slab: 8 }, "an experiment"),
-    (Geometry { lanes: 128, lanes_n: 16, quads: [2, 2], slab: 16 }, "an experiment"),
 ];
 
 /// Bytes of shared memory: two buffers of both slabs, rows padded by a vector.
@@ -51,7 +44,7 @@ fn check(geometry: Geometry, caps: &DeviceCaps) -> Result<Geometry, GeometryErro
 
 /// k that the kernel multiplies at a time.
 pub(crate) fn step(caps: &DeviceCaps) -> u32 {
-    caps.tuning.or("blocked.step", 4)
+    caps.tuning.or("blocked.step", 1)
 }
 
 /// The geometry for a product, or `None` where another kernel is to take it: other types, CPUs, rows that are not whole vectors,
@@ -80,14 +73,14 @@ pub(crate) fn choose(
         let wanted = (fill / groups(geometry).max(1)).max(1) as u32;
         wanted.min(size.k / MIN_CHUNK).max(1)
     };
-    let [large, shallow, small, ..] = GEOMETRIES;
+    let [large, small] = GEOMETRIES;
     let forced = caps.tuning.or("blocked.geometry", u32::MAX) as usize;
     let preferred = match GEOMETRIES.get(forced) {
         Some(&geometry) => geometry,
         None if groups(&large.0) * u64::from(splits(&large.0)) * 2 >= fill => large,
         None => small,
     };
-    let (geometry, reason) = [preferred, shallow, small]
+    let (geometry, reason) = [preferred, small]
         .into_iter()
         .find_map(|(geometry, reason)| Some((check(geometry, caps).ok()?, reason)))?;
     let chunk = size.k.div_ceil(splits(&geometry)).next_multiple_of(geometry.slab);
@@ -122,6 +115,7 @@ mod tests {
         let caps = DeviceCaps::baseline();
         let uneven = Geometry { slab: 6, ..large };
         assert!(matches!(check(uneven, &caps), Err(GeometryError::InvalidConfig { .. })));
-        assert!(matches!(check(large, &caps), Err(GeometryError::Unavailable { .. })));
+        let deep = Geometry { slab: 64, ..large };
+        assert!(matches!(check(deep, &caps), Err(GeometryError::Unavailable { .. })));
     }
 }
