@@ -1,6 +1,6 @@
 //! Operands that are computed at run time (EXT-DYNAMIC): an operator gives the same bytes whether its numbers are constants or
 //! inputs of the graph.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod common;
 
