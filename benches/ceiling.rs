@@ -36,7 +36,7 @@ impl Ceilings {
             ("dot", Some(Arithmetic::I8), 4),
         ] {
             // 8 x 16 multiply-adds a step.
-            let rate = ceilings.looped(device, name, &[], 256, 2 * 128 * scalar)?;
+            let rate = ceilings.looped(device, name, &[], 256, 2 * 128 * scalar, None)?;
             if let Some(arithmetic) = arithmetic {
                 ceilings.raise(arithmetic, rate);
             }
@@ -138,7 +138,7 @@ impl Ceilings {
         let lanes = 4 * device.engine.caps().subgroup_size;
         let constants = [(0, lanes), (1, m), (2, n), (3, k)];
         let operations = 2 * 16 * u64::from(m * n * k) * 4 / u64::from(lanes);
-        let rate = self.looped_on(device, module, &constants, lanes, operations, Some(&tiles))?;
+        let rate = self.looped(device, module, &constants, lanes, operations, Some(&tiles))?;
         self.lines.last_mut().into_iter().for_each(|line| line.0 += &format!(" {m}x{n}x{k}"));
         self.raise(arithmetic, rate);
         Ok(())
@@ -149,19 +149,8 @@ impl Ceilings {
         *best = best.max(rate);
     }
 
-    fn looped(
-        &mut self,
-        device: &Device,
-        module: &str,
-        constants: &[(u32, u32)],
-        lanes: u32,
-        operations: u64,
-    ) -> Result<f64> {
-        self.looped_on(device, module, constants, lanes, operations, None)
-    }
-
     /// Operations a second of a loop that does `operations` a step and invocation; its length is fitted to the device.
-    fn looped_on(
+    fn looped(
         &mut self,
         device: &Device,
         module: &str,
