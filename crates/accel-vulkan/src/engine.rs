@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accel_kernels::{DeviceCaps, DeviceKind, MatrixTuple, Plan};
+use accel_kernels::{DeviceCaps, DeviceKind, MatrixTuple, Plan, Tuning};
 
 use crate::Error;
 use crate::completion::Threads;
@@ -41,6 +41,8 @@ pub struct EngineOptions {
     pub staged: bool,
     /// Use matrix units (cooperative matrices) where the device has them and they pass a test when it is opened.
     pub matrices: bool,
+    /// Figures that take the place of the kernels' tables in experiments.
+    pub tuning: Tuning,
 }
 
 impl Default for EngineOptions {
@@ -53,6 +55,7 @@ impl Default for EngineOptions {
             watchdog: None,
             staged: false,
             matrices: true,
+            tuning: Tuning::default(),
         }
     }
 }
@@ -102,6 +105,7 @@ impl Engine {
             engine.caps.matrices = tested.right;
             engine.wrong_matrices = tested.wrong;
         }
+        engine.caps.tuning = options.tuning.clone();
         Ok(Arc::new(engine))
     }
 

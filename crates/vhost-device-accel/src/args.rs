@@ -4,6 +4,7 @@ use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use accel_kernels::Tuning;
 use accel_vulkan::Selector;
 use clap::{Args, Parser, ValueEnum};
 use serde::{Deserialize, Deserializer};
@@ -97,6 +98,11 @@ pub struct Options {
     /// Leave the device's matrix units (cooperative matrices) alone.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub no_coopmat: Option<bool>,
+
+    /// Figures that decide between kernels, to try others than the tables': matrix.least=1 has every product that can run on matrix units, however small.
+    #[arg(long, value_name = "NAME=NUMBER,...")]
+    #[serde(deserialize_with = "tuning")]
+    pub tuning: Option<Tuning>,
 }
 
 /// VMMs that --print-vmm knows.
@@ -131,6 +137,8 @@ pub struct Settings {
     pub validation: bool,
     /// Matrix units unwanted.
     pub no_coopmat: bool,
+    /// For experiments.
+    pub tuning: Tuning,
 }
 
 impl Cli {
@@ -157,6 +165,7 @@ impl Options {
             pipeline_cache: self.pipeline_cache.or(other.pipeline_cache),
             validation: self.validation.or(other.validation),
             no_coopmat: self.no_coopmat.or(other.no_coopmat),
+            tuning: self.tuning.or(other.tuning),
         }
     }
 
@@ -180,6 +189,7 @@ impl Options {
             pipeline_cache: self.pipeline_cache.or_else(default_cache),
             validation: self.validation.unwrap_or_default(),
             no_coopmat: self.no_coopmat.unwrap_or_default(),
+            tuning: self.tuning.unwrap_or_default(),
         })
     }
 }
@@ -253,6 +263,10 @@ fn selector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Selecto
     }))
 }
 
+fn tuning<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tuning>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a path or a list of paths")]
@@ -294,7 +308,8 @@ mod tests {
     fn every_option_may_stand_in_the_file_and_the_line_may_contradict_it() {
         let file: Options = toml::from_str(
             "socket-path = [\"a\", \"b\"]\ndevice = \"cpu\"\nmemory-limit = 4096\nqueues = 4\nonce = true\n\
-             virtio-id = 40\npipeline-cache = \"/c\"\nvalidation = true\nno-coopmat = true\n",
+             virtio-id = 40\npipeline-cache = \"/c\"\nvalidation = true\nno-coopmat = true\n\
+             tuning = \"skinny=0\"\n",
         )
         .unwrap();
         let line = Cli::parse_from(["", "--once=false", "--device", "1"]).options;
@@ -308,6 +323,7 @@ mod tests {
             pipeline_cache: Some("/c".into()),
             validation: true,
             no_coopmat: true,
+            tuning: "skinny=0".parse().unwrap(),
         };
         assert_eq!(line.or(file).settings().unwrap(), expected);
     }

@@ -40,6 +40,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         pipeline_cache_dir: settings.pipeline_cache.clone(),
         validation: settings.validation,
         matrices: !settings.no_coopmat,
+        tuning: settings.tuning.clone(),
         ..EngineOptions::default()
     };
     let backend = VulkanBackend::open(settings.device.clone(), options)?;

@@ -41,6 +41,7 @@ fn help_names_every_option() {
         "pipeline-cache",
         "validation",
         "no-coopmat",
+        "tuning",
     ] {
         assert!(help.contains(&format!("--{option}")), "{option}");
     }

@@ -153,7 +153,8 @@ pub(crate) fn choose(
     if let Some(geometry) = caps.matrix_geometry {
         return build(caps, geometry, types, rows_of_k);
     }
-    if size.m < LEAST || size.n < LEAST || size.k < LEAST {
+    let least = caps.tuning.or("matrix.least", LEAST);
+    if size.m < least || size.n < least || size.k < least {
         return None;
     }
     if caps.kind == DeviceKind::Cpu {
@@ -271,6 +272,8 @@ mod tests {
         assert_eq!(choose(&caps, "f32", size(4096, 4096, 4096), false, false), None);
         assert_eq!(choose(&caps, "i8", size(4096, 4096, 4096), false, false), None);
         assert_eq!(choose(&device(&[], 32), "f16", size(4096, 4096, 4096), false, false), None);
+        let forced = DeviceCaps { tuning: "matrix.least=1".parse().unwrap(), ..caps };
+        assert!(choose(&forced, "f16", size(1, 3, 5), false, false).is_some());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::movers::LANES;
 use crate::builder::{Builder, Launch, Value};
 
 /// Least multiplications that pay for a launch more.
-const LEAST_WORK: u64 = 1 << 27;
+const LEAST_WORK: u32 = 1 << 27;
 /// Times that an operand is staged for which it pays to widen it once.
 const LEAST_TURNS: u32 = 4;
 /// Largest copy of an operand in bytes.
@@ -41,11 +41,14 @@ pub(crate) fn prepare(
 ) -> Result<Option<Prepared>, Refusal> {
     let Size { batches, m, n, k } = product.size;
     let ([rows, columns], vector) = (matrix.tile(), matrix.vector);
-    if u64::from(batches) * u64::from(m) * u64::from(n) * u64::from(k) < LEAST_WORK {
+    let caps = builder.caps;
+    let tuning = &caps.tuning;
+    let least_work = tuning.or("matrix.prepare", LEAST_WORK);
+    if u64::from(batches) * u64::from(m) * u64::from(n) * u64::from(k) < u64::from(least_work) {
         return Ok(None);
     }
     let turns = m.div_ceil(rows).max(n.div_ceil(columns));
-    let widened = matches!(product.types, "e4m3" | "e5m2") && turns >= LEAST_TURNS;
+    let widened = matches!(product.types, "e4m3" | "e5m2") && turns >= tuning.or("matrix.turns", LEAST_TURNS);
     let is_matrix = matches!(product.addressing, Addressing::Matrix);
     let exchanged = product.types == "i8" && is_matrix;
     let image = matches!(product.addressing, Addressing::Image(_));
