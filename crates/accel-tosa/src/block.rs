@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 
 use crate::flat::List;
 use crate::operators::{self, OperatorInfo};
-use crate::schema::{TosaBasicBlock, TosaOperator, TosaRegion, TosaShape, TosaTensor};
-use crate::site::{self, Result, ShapeValue, Site, UNKNOWN, Value, Values, show, within_level};
+use crate::schema::{SHAPE_FIELD, TosaBasicBlock, TosaOperator, TosaRegion, TosaShape, TosaTensor};
+use crate::site::{
+    self, Inferred, Open, Result, ShapeValue, Site, UNKNOWN, Value, Values, show, within_level,
+};
 use crate::types::need;
 use crate::{
     Constant, DType, Node, Op, Profile, Refusal, Rule, Tensor, TensorId, Variable, Version, level, ops,
@@ -42,6 +44,18 @@ pub(crate) struct Reader<'a> {
     pub variables: Vec<Variable>,
     /// Variables by name, which all blocks share.
     variable_names: HashMap<&'a str, usize>,
+    /// Tensors with dimensions that the file leaves open.
+    pub(crate) open_shapes: HashMap<TensorId, OpenShape>,
+    /// Elements of constant shapes that the file leaves open: where they are in it, and what they are.
+    pub(crate) elements: Vec<(usize, u32)>,
+}
+
+/// A shape with open dimensions.
+pub(crate) struct OpenShape {
+    /// With 0 for those.
+    pub declared: Vec<u32>,
+    /// Position in the file of the offset of the shape.
+    pub field: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -66,6 +80,8 @@ impl<'a> Reader<'a> {
             profile: Profile::default(),
             variables: Vec::new(),
             variable_names: HashMap::new(),
+            open_shapes: HashMap::new(),
+            elements: Vec::new(),
         }
     }
 
@@ -169,6 +185,7 @@ impl<'a> Reader<'a> {
             )),
         });
         let (tensor_data, is_variable) = (tensor.data(), tensor.variable().unwrap_or(false));
+        let field = tensor.0.position(SHAPE_FIELD).unwrap_or(0);
         let tensor =
             Tensor { name: name.to_owned(), dtype, shape: shape.collect::<Result<_>>()?, constant: None };
         within_level(&tensor).map_err(|message| Refusal::of_file(Rule::Level, message))?;
@@ -186,8 +203,13 @@ impl<'a> Reader<'a> {
         let id = TensorId(self.values.tensors.len() as u32);
         self.name(name, Value::Tensor(id))?;
         if is_variable {
+            // It keeps its value from one submission to the next, whatever the shapes of those.
+            site::known(&tensor).map_err(|message| Refusal::of_file(Rule::Unsupported, message))?;
             self.variable_names.insert(name, self.variables.len());
             self.variables.push(Variable { tensor: id, initial: None });
+        }
+        if tensor.shape.contains(&UNKNOWN) {
+            self.open_shapes.insert(id, OpenShape { declared: tensor.shape.clone(), field });
         }
         self.values.tensors.push(tensor);
         self.data.push(tensor_data.map_or(0..0, |data| data.start..data.start + data.bytes.len()));
@@ -195,7 +217,7 @@ impl<'a> Reader<'a> {
     }
 
     fn shape(&mut self, name: &'a str, shape: TosaShape<'a>) -> Result<()> {
-        let data = shape.data().map_or(&[][..], |data| data.bytes);
+        let data = shape.data().unwrap_or_default();
         let rank = shape.rank().unwrap_or(0) as usize;
         if rank > level::MAX_SHAPE_LEN {
             return Err(Refusal::of_file(
@@ -258,14 +280,41 @@ impl<'a> Reader<'a> {
         need(&mut self.profile, site.row(ops::accumulator(&site)?)?);
         if info.name == "CONST" {
             let output = results[0].0 as usize;
+            site::known(site.output()).map_err(|message| site.refuse(Rule::ErrorIf, message))?;
             let constant = constant(&site, self.data[output].clone())?;
             self.values.tensors[output].constant = Some(constant);
             return Ok(());
         }
         let op = ops::build(&site)?;
-        let inputs = site.kept();
+        let (inputs, inferred) = (site.kept(), site.inferred());
+        self.enter(inferred).map_err(|message| fail(Rule::Level, message))?;
         self.nodes.push(Node { position, op, inputs, outputs: results });
         Ok(())
+    }
+
+    /// Enters the extents of dimensions that the file leaves open. The message names the tensor that is too large then.
+    pub(crate) fn enter(&mut self, inferred: Vec<Inferred>) -> std::result::Result<(), String> {
+        for &Inferred { of, dimension, extent } in &inferred {
+            match of {
+                Open::Tensor(id) => self.values.tensors[id.0 as usize].shape[dimension] = extent,
+                Open::Shape(index) => {
+                    let (data, end) = (self.values.shapes[index].data, 8 * (dimension + 1));
+                    // A shape that an operator computes has none.
+                    if end <= data.bytes.len() {
+                        self.elements.push((data.start + end - 8, extent));
+                    }
+                }
+            }
+        }
+        inferred.iter().try_for_each(|inferred| match inferred.of {
+            Open::Tensor(id) => within_level(self.values.tensor(id)),
+            Open::Shape(_) => Ok(()),
+        })
+    }
+
+    /// The shape of a tensor as the file declares it.
+    pub(crate) fn declared_shape(&self, id: TensorId) -> &[u32] {
+        self.open_shapes.get(&id).map_or(&self.values.tensor(id).shape, |open| &open.declared)
     }
 
     /// Marks the results of an operator as defined, which are of the kind that it makes and as many.
@@ -341,10 +390,12 @@ impl<'a> Reader<'a> {
         let site = Site::new(&self.values, info, position, operator, &operands, &results)?;
         need(&mut self.profile, site.row(None)?);
         site.output_like(0)?;
+        let inferred = site.inferred();
         if self.variables[index].initial.is_none() && !stored.is_empty() {
             let site = Site::new(&self.values, info, position, operator, &[], &own)?;
             self.variables[index].initial = Some(constant(&site, stored)?);
         }
+        self.enter(inferred).map_err(|message| fail(Rule::Level, message))?;
         let (inputs, outputs) = if reads { (Vec::new(), results) } else { (inputs, Vec::new()) };
         self.nodes.push(Node { position, op, inputs, outputs });
         Ok(())

@@ -5,8 +5,8 @@ use crate::flat::List;
 use crate::operators::OperatorInfo;
 use crate::read::only_block;
 use crate::schema::{GraphsAttribute, TosaBasicBlock, TosaOperator};
-use crate::site::{Result, Value, show};
-use crate::{Block, DType, Node, Op, Refusal, Rule, TensorId, level};
+use crate::site::{Inferred, Open, Result, UNKNOWN, Value, show};
+use crate::{Block, DType, Node, Op, Refusal, Rule, Tensor, TensorId, level};
 
 /// A region that several operators name is read for each of them. This bounds what is read again, in bytes, about:
 /// regions that name one another twice would otherwise let a small file ask for endless work.
@@ -165,7 +165,12 @@ impl<'a> Reader<'a> {
             let outputs = self.declared(self.block.outputs());
             self.alike(wanted, (&format!("the outputs of {which}"), &outputs), fail)?;
         }
-        self.operators().and_then(|()| self.interface()).map_err(inside)
+        let (inputs, outputs) = self.operators().and_then(|()| self.interface()).map_err(inside)?;
+        if let Some(wanted) = wanted {
+            // What the file left open is known now.
+            self.alike(wanted, (&format!("the outputs of {which}"), &outputs), fail)?;
+        }
+        Ok((inputs, outputs))
     }
 
     /// The tensors of a list, whether or not they have values yet; names that have none are refused later.
@@ -188,30 +193,45 @@ impl<'a> Reader<'a> {
         Err(fail(Rule::ErrorIf, message))
     }
 
-    /// Both lists have as many tensors, of the same types and shapes.
+    /// Both lists have as many tensors, of the same types and shapes. A dimension that the file leaves open has the extent
+    /// that is known for either.
     fn alike(
-        &self,
+        &mut self,
         (left, ours): Named<'_>,
         (right, theirs): Named<'_>,
         fail: &impl Fn(Rule, String) -> Refusal,
     ) -> Result<()> {
-        let is = |id: TensorId| {
-            let tensor = self.values.tensor(id);
-            (tensor.dtype, &tensor.shape)
-        };
-        let message = if ours.len() != theirs.len() {
-            format!("the number of {left} is {} and that of {right} is {}.", ours.len(), theirs.len())
-        } else if let Some(at) = (0..ours.len()).find(|&at| is(ours[at]) != is(theirs[at])) {
-            let show = |id| format!("{} {}", is(id).0, show(is(id).1));
-            format!(
-                "number {at} of {left} is {} and that of {right} is {}.",
-                show(ours[at]),
-                show(theirs[at])
-            )
-        } else {
-            return Ok(());
-        };
-        Err(fail(Rule::ErrorIf, message))
+        if ours.len() != theirs.len() {
+            let message =
+                format!("the number of {left} is {} and that of {right} is {}.", ours.len(), theirs.len());
+            return Err(fail(Rule::ErrorIf, message));
+        }
+        for (at, (&our, &their)) in ours.iter().zip(theirs).enumerate() {
+            let (a, b) = (self.values.tensor(our), self.values.tensor(their));
+            // What the file says must be equal; what it leaves open in both has been found for one of them, or will be.
+            let declared = self.declared_shape(our) == self.declared_shape(their);
+            let found = a.shape.iter().zip(&b.shape).all(|(&a, &b)| a == b || a == UNKNOWN || b == UNKNOWN);
+            if a.dtype != b.dtype || !declared || !found {
+                let show = |tensor: &Tensor| format!("{} {}", tensor.dtype, show(&tensor.shape));
+                let message =
+                    format!("number {at} of {left} is {} and that of {right} is {}.", show(a), show(b));
+                return Err(fail(Rule::ErrorIf, message));
+            }
+            let missing = |id, mine: &[u32], other: &[u32]| -> Vec<Inferred> {
+                let pairs = mine.iter().zip(other).enumerate();
+                let missing = pairs.filter(|(_, (mine, other))| **mine == UNKNOWN && **other != UNKNOWN);
+                let inferred = missing.map(|(dimension, (_, &extent))| Inferred {
+                    of: Open::Tensor(id),
+                    dimension,
+                    extent,
+                });
+                inferred.collect()
+            };
+            let mut inferred = missing(our, &a.shape, &b.shape);
+            inferred.extend(missing(their, &b.shape, &a.shape));
+            self.enter(inferred).map_err(|message| fail(Rule::Level, message))?;
+        }
+        Ok(())
     }
 }
 

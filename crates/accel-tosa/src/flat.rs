@@ -52,7 +52,7 @@ impl<'a> Item<'a> for bool {
 }
 
 /// A byte vector, with its position in the file.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Bytes<'a> {
     /// Position of the first byte.
     pub start: usize,
@@ -136,7 +136,7 @@ impl<'a> Table<'a> {
     }
 
     /// Position of field number `index` of the schema table, `None` when it is absent.
-    fn position(&self, index: u16) -> Option<usize> {
+    pub(crate) fn position(&self, index: u16) -> Option<usize> {
         let back = bytes_at(self.buf, self.at).map(i32::from_le_bytes)?;
         let vtable = (self.at as i64).checked_sub(i64::from(back))?;
         let vtable = usize::try_from(vtable).ok()?;

@@ -6,6 +6,7 @@
 //! [`Graph`] whose operators only have data tensors as operands, in execution order.
 #![forbid(unsafe_code)]
 
+pub mod bind;
 mod block;
 mod control;
 mod dtype;

@@ -14,7 +14,11 @@ use crate::{Graph, Refusal, Rule, Version};
 /// # Errors
 /// The first rule that the artifact breaks, with the operator and its position where one is to blame.
 pub fn read(bytes: impl Into<Arc<[u8]>>) -> Result<Graph> {
-    graph(bytes.into()).map_err(|refusal| Refusal { message: clip(refusal.message), ..refusal })
+    graph(bytes.into()).map_err(clipped)
+}
+
+pub(crate) fn clipped(refusal: Refusal) -> Refusal {
+    Refusal { message: clip(refusal.message), ..refusal }
 }
 
 /// Names come from the file and may be as long as it: a message is cut to what a person reads.
@@ -27,16 +31,7 @@ fn clip(message: String) -> String {
 }
 
 fn graph(artifact: Arc<[u8]>) -> Result<Graph> {
-    let (version, regions) = open(&artifact)?;
-    let mut regions = regions.iter();
-    let main = regions.next().ok_or_else(|| malformed("the file has no region."))?;
-    let mut reader = Reader::new(&artifact, version, main.name().unwrap_or_default(), only_block(main)?);
-    for region in regions {
-        let known = reader.regions.entry(region.name().unwrap_or_default());
-        // Two of one name could not be told apart.
-        known.and_modify(|region| *region = None).or_insert(Some(region));
-    }
-    reader.declare()?;
+    let (version, mut reader) = start(&artifact)?;
     reader.operators()?;
     let (inputs, outputs) = reader.slots()?;
     let Reader { values, profile, nodes, variables, .. } = reader;
@@ -51,6 +46,21 @@ fn graph(artifact: Arc<[u8]>) -> Result<Graph> {
         outputs,
         artifact: Arc::clone(&artifact),
     })
+}
+
+/// A reader that knows the names of the main block.
+pub(crate) fn start(artifact: &[u8]) -> Result<(Version, Reader<'_>)> {
+    let (version, regions) = open(artifact)?;
+    let mut regions = regions.iter();
+    let main = regions.next().ok_or_else(|| malformed("the file has no region."))?;
+    let mut reader = Reader::new(artifact, version, main.name().unwrap_or_default(), only_block(main)?);
+    for region in regions {
+        let known = reader.regions.entry(region.name().unwrap_or_default());
+        // Two of one name could not be told apart.
+        known.and_modify(|region| *region = None).or_insert(Some(region));
+    }
+    reader.declare()?;
+    Ok((version, reader))
 }
 
 fn malformed(message: &str) -> Refusal {

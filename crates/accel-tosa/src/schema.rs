@@ -3,6 +3,9 @@
 use crate::flat::{Bytes, List, Table, table};
 use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, Verifiable, Verifier};
 
+/// Number of the field `shape` of a tensor.
+pub(crate) const SHAPE_FIELD: u16 = 1;
+
 table! {
     /// Root.
     TosaGraph { version: Version<'a> = 0, regions: List<'a, TosaRegion<'a>> = 1 }

@@ -28,8 +28,11 @@ impl<'a> Reader<'a> {
             return assert_equal(&site);
         };
         let shape = &self.values.shapes[made];
-        let dims =
-            if info.name == "CONST_SHAPE" { stored(&site, shape.data, shape.rank)? } else { compute(&site)? };
+        let dims = if info.name == "CONST_SHAPE" {
+            stored(&site, shape.data.bytes, shape.rank)?
+        } else {
+            compute(&site)?
+        };
         require!(
             site,
             dims.len() == shape.rank,

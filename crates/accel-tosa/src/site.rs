@@ -24,7 +24,7 @@ pub(crate) struct ShapeValue<'a> {
     /// Number of elements that the file declares.
     pub rank: usize,
     /// Bytes stored with it, for CONST_SHAPE.
-    pub data: &'a [u8],
+    pub data: Bytes<'a>,
     /// Its value, once its producer has been seen.
     pub dims: Vec<i64>,
 }
@@ -59,6 +59,23 @@ pub(crate) struct Site<'a> {
     pub attribute: TosaOperator<'a>,
     /// Whether a number that the operator needs is computed at run time (EXT-DYNAMIC).
     dynamic: Cell<bool>,
+    /// Extents of dimensions that the file leaves open, as the rules want them.
+    inferred: RefCell<Vec<Inferred>>,
+}
+
+/// The extent of an open dimension.
+pub(crate) struct Inferred {
+    pub of: Open,
+    pub dimension: usize,
+    pub extent: u32,
+}
+
+/// What leaves a dimension open.
+#[derive(Clone, Copy)]
+pub(crate) enum Open {
+    Tensor(TensorId),
+    /// Index into the shape values.
+    Shape(usize),
 }
 
 /// Returns an ERROR_IF refusal unless the condition holds.
@@ -74,23 +91,26 @@ pub(crate) use require;
 /// What stands for a dimension that the file leaves open; no dimension that it gives is 0.
 pub(crate) const UNKNOWN: u32 = 0;
 
-/// Whether the file gives all dimensions of a tensor; the message names the tensor.
+/// Whether all dimensions of a tensor are known; the message names the tensor.
 pub(crate) fn known(tensor: &Tensor) -> std::result::Result<(), String> {
     match tensor.shape.contains(&UNKNOWN) {
         false => Ok(()),
         true => Err(format!(
-            "the tensor {:?} has an unknown dimension (-1); every shape must be known when the graph is loaded.",
-            tensor.name
+            "the tensor {:?} has an unknown dimension (-1) in its shape {}; the shapes of the graph's inputs must be bound \
+             before it is loaded.",
+            tensor.name,
+            show(&tensor.shape)
         )),
     }
 }
 
-/// A shape for messages.
+/// A shape for messages, with -1 for unknown dimensions as in the file.
 pub(crate) fn show(shape: &[u32]) -> String {
     if shape.is_empty() {
         return "[] (rank 0)".to_owned();
     }
-    let dims: Vec<String> = shape.iter().map(u32::to_string).collect();
+    let dims: Vec<String> =
+        shape.iter().map(|&d| if d == UNKNOWN { "-1".to_owned() } else { d.to_string() }).collect();
     format!("[{}]", dims.join(", "))
 }
 
@@ -113,6 +133,7 @@ impl<'a> Site<'a> {
             results,
             attribute,
             dynamic: Cell::new(false),
+            inferred: RefCell::default(),
         };
         for (index, value) in operands.iter().enumerate() {
             let operand = if info.variadic { &info.inputs[0] } else { &info.inputs[index] };
@@ -212,17 +233,46 @@ impl<'a> Site<'a> {
         Ok(())
     }
 
-    /// A tensor whose dimensions are about to be looked at.
-    pub fn known(&self, tensor: &Tensor) -> Result<()> {
-        known(tensor).map_err(|message| self.refuse(Rule::Unsupported, message))
+    /// Whether a dimension of a result has the extent that a rule wants. One that the file leaves open gets it.
+    pub fn has_extent(&self, result: usize, dimension: usize, wanted: u64) -> bool {
+        let tensor = self.results[result];
+        match self.values.tensor(tensor).shape[dimension] {
+            UNKNOWN if wanted != 0 => {
+                // What does not fit is above the level, which is checked when the extents are entered.
+                let extent = u32::try_from(wanted).unwrap_or(u32::MAX);
+                self.infer(Inferred { of: Open::Tensor(tensor), dimension, extent });
+                true
+            }
+            found => found != UNKNOWN && u64::from(found) == wanted,
+        }
     }
 
-    /// Whether the result has exactly this shape; `rule` says in words where the shape comes from.
+    /// Notes the extent of an open dimension.
+    fn infer(&self, inferred: Inferred) {
+        self.inferred.borrow_mut().push(inferred);
+    }
+
+    /// Notes the extent of an open element of the shape operand number `index`.
+    pub fn infer_element(&self, index: usize, dimension: usize, extent: u64) {
+        let extent = u32::try_from(extent).unwrap_or(u32::MAX);
+        self.infer(Inferred { of: Open::Shape(self.shapes[index]), dimension, extent });
+    }
+
+    /// The extents found for open dimensions.
+    pub fn inferred(&self) -> Vec<Inferred> {
+        self.inferred.take()
+    }
+
+    /// Whether the first result has exactly this shape; `rule` says in words where the shape comes from.
     pub fn output_shape(&self, wanted: &[u64], rule: &str) -> Result<()> {
-        let output = self.output();
-        self.known(output)?;
+        self.result_shape(0, wanted, rule)
+    }
+
+    /// Whether result number `index` has exactly this shape.
+    pub fn result_shape(&self, index: usize, wanted: &[u64], rule: &str) -> Result<()> {
+        let output = self.values.tensor(self.results[index]);
         let same = output.shape.len() == wanted.len()
-            && output.shape.iter().zip(wanted).all(|(&found, &wanted)| u64::from(found) == wanted);
+            && (0..).zip(wanted).all(|(dimension, &wanted)| self.has_extent(index, dimension, wanted));
         require!(
             self,
             same,
@@ -368,7 +418,7 @@ impl<'a> Site<'a> {
                 return Err(self.refuse(Rule::ErrorIf, message));
             }
             (_, Value::Tensor(id)) => {
-                self.known(self.values.tensor(id))?;
+                known(self.values.tensor(id)).map_err(|message| self.refuse(Rule::Unsupported, message))?;
                 self.tensors.push(id);
             }
         }

@@ -14,6 +14,10 @@
 //!
 //! Nothing is checked: wrong graphs are as easy to write as right ones.
 
+mod opened;
+
+pub use opened::opened;
+
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, VOffsetT, WIPOffset};
 
 use crate::DType;

@@ -58,6 +58,18 @@ pub struct Target {
     pub device: Option<String>,
 }
 
+/// Extents, outermost first.
+#[derive(Clone, Debug)]
+pub struct Shape(pub Vec<u32>);
+
+fn shape(text: &str) -> Result<Shape, String> {
+    let extents = text.split('x').map(|extent| extent.parse().ok().filter(|&extent| extent > 0));
+    extents
+        .collect::<Option<_>>()
+        .map(Shape)
+        .ok_or_else(|| "write extents with x between them, such as 1x37x80".into())
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -67,11 +79,25 @@ pub enum Command {
     Check {
         /// Model.
         model: PathBuf,
+        /// A shape for an input of a model that leaves it open, in the model's order, such as 1x37x80.
+        #[arg(long, value_name = "SHAPE", num_args = 1.., value_parser = shape)]
+        shape: Vec<Shape>,
         /// List the kernels that it becomes.
         #[arg(long)]
         plan: bool,
     },
-    /// Run a model and write its outputs.
+    /// Write a model that leaves dimensions of its inputs open with those and all that follow from them. Needs no device.
+    Bind {
+        /// Model.
+        model: PathBuf,
+        /// A shape for each input, in the model's order, such as 1x37x80.
+        #[arg(long, value_name = "SHAPE", num_args = 1.., required = true, value_parser = shape)]
+        shape: Vec<Shape>,
+        /// The file to write.
+        #[arg(long, value_name = "FILE")]
+        output: PathBuf,
+    },
+    /// Run a model and write its outputs. Dimensions that it leaves open are those of the inputs.
     Run {
         /// Model.
         model: PathBuf,

@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod connection;
 mod error;
+mod input;
 mod npy;
 mod progress;
 mod session;
@@ -16,10 +17,10 @@ use clap::Parser;
 use serde_json::json;
 
 use args::{Cli, Command};
-use commands::{check, info, run, sut, verify};
+use commands::{bind, check, info, run, sut, verify};
 use connection::Connection;
 use error::{FAILED, RAN, Result};
-use session::Input;
+use input::Input;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -47,7 +48,8 @@ fn main() -> ExitCode {
 
 fn execute(cli: &Cli) -> Result<u8> {
     match &cli.command {
-        Command::Check { model, plan } => return check::check(model, *plan, cli.json),
+        Command::Check { model, shape, plan } => return check::check(model, shape, *plan, cli.json),
+        Command::Bind { model, shape, output } => return bind::bind(model, shape, output).map(|()| RAN),
         Command::Sut { batch: Some(source), .. } => {
             return sut::batch(&cli.target, cli.verbose, source, cli.json).map(|()| RAN);
         }
@@ -75,6 +77,6 @@ fn on_device(cli: &Cli, connection: &Connection) -> Result<u8> {
             }
             Ok(RAN)
         }
-        Command::Check { .. } => Ok(RAN),
+        Command::Check { .. } | Command::Bind { .. } => Ok(RAN),
     }
 }

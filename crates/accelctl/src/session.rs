@@ -1,6 +1,6 @@
 //! A model on the device with buffers for its slots.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use accel_guest::{Buffer, Context, Execution, Program, Queue, SlotBinding};
@@ -8,6 +8,7 @@ use accel_proto::{Access, Usage};
 
 use crate::connection::Driver;
 use crate::error::{Error, Result};
+use crate::input::{Input, assign, bound};
 use crate::npy::Npy;
 use crate::progress::Upload;
 use crate::tensor::Slot;
@@ -24,36 +25,17 @@ pub struct Session<'a> {
     pub load_time: Duration,
 }
 
-/// A named array for an input.
-pub struct Input {
-    /// Name of the slot; the next free one in order when absent.
-    pub name: Option<String>,
-    /// File.
-    pub path: PathBuf,
-}
-
-impl Input {
-    /// Understands `[NAME=]FILE.npy`; a file whose own name has a `=` wins.
-    pub fn parse(text: &str) -> Self {
-        match text.split_once('=') {
-            Some((name, path)) if !Path::new(text).exists() => {
-                Self { name: Some(name.into()), path: path.into() }
-            }
-            _ => Self { name: None, path: text.into() },
-        }
-    }
-}
-
 impl<'a> Session<'a> {
-    /// Loads a model and allocates its buffers.
+    /// Loads a model, with the shapes of these arrays where it leaves its own open, and allocates its buffers.
     ///
     /// # Errors
     /// The model cannot be read, or the device refuses it.
-    pub fn load(client: &'a Driver, model: &Path) -> Result<Self> {
+    pub fn load(client: &'a Driver, model: &Path, inputs: &[Input]) -> Result<Self> {
         let artifact = read(model)?;
         if artifact.is_empty() {
             return Err(Error::Content { path: model.into(), what: "the file is empty".into() });
         }
+        let artifact = bound(model, artifact, inputs)?;
         let context = client.create_context()?;
         let mut session = Self {
             client,
@@ -100,7 +82,10 @@ impl<'a> Session<'a> {
     /// # Errors
     /// An array is missing, superfluous or does not fit.
     pub fn set_inputs(&self, inputs: &[Input]) -> Result<()> {
-        for (at, input) in self.assign(inputs)? {
+        let named: Vec<_> =
+            self.inputs().into_iter().map(|slot| (slot.name.as_str(), slot.describe())).collect();
+        // Inputs are the first slots.
+        for (at, input) in assign(&named, inputs)?.into_iter().enumerate() {
             let array = Npy::read(&input.path)?;
             let content = |what| Error::Content { path: input.path.clone(), what };
             let bytes = self.slots[at].to_device(&array).map_err(content)?;
@@ -108,41 +93,6 @@ impl<'a> Session<'a> {
             self.client.write_buffer_with(self.buffer(at), 0, &bytes, |arrived| upload.at(arrived))?;
         }
         Ok(())
-    }
-
-    /// Which array goes to which slot.
-    fn assign<'i>(&self, inputs: &'i [Input]) -> Result<Vec<(usize, &'i Input)>> {
-        let slots: Vec<usize> = (0..self.slots.len()).filter(|&at| !self.slots[at].output).collect();
-        let list = || self.inputs().iter().map(|slot| slot.describe()).collect::<Vec<_>>().join(", ");
-        let mut taken: Vec<(usize, &Input)> = Vec::new();
-        for input in inputs {
-            let free = |at: &&usize| taken.iter().all(|(other, _)| *other != **at);
-            let at = match &input.name {
-                Some(name) => slots.iter().filter(free).find(|at| self.slots[**at].name == *name),
-                // The slots that are named elsewhere are not for the taking.
-                None => slots.iter().filter(free).find(|at| {
-                    inputs.iter().all(|other| other.name.as_deref() != Some(self.slots[**at].name.as_str()))
-                }),
-            };
-            let at = at.ok_or_else(|| match &input.name {
-                Some(name) => {
-                    Error::Argument(format!("the model has no free input {name}; its inputs are {}", list()))
-                }
-                None => Error::Argument(format!(
-                    "{} inputs were given and the model takes {}: {}",
-                    inputs.len(),
-                    slots.len(),
-                    list()
-                )),
-            })?;
-            taken.push((*at, input));
-        }
-        if taken.len() < slots.len() {
-            let text =
-                format!("{} of {} inputs were given; the model takes {}", taken.len(), slots.len(), list());
-            return Err(Error::Argument(text));
-        }
-        Ok(taken)
     }
 
     /// Runs the program to its end; the time is that of the whole round trip.

@@ -111,6 +111,44 @@ fn check_tells_what_a_model_is_without_a_device() {
     assert!(report["plan"]["dispatches"].is_array());
 }
 
+/// Doubles an input whose number of rows the file leaves open.
+fn open_add() -> Vec<u8> {
+    let mut w = Writer::new();
+    w.input("a", DType::Fp32, &[-1, 3]);
+    w.input("b", DType::Fp32, &[-1, 3]);
+    w.op("ADD", Attribute::None, &["a", "b"], "y", DType::Fp32, &[-1, 3]);
+    w.output("y");
+    w.finish()
+}
+
+#[test]
+fn check_takes_shapes_for_what_a_model_leaves_open() {
+    let folder = Folder::new();
+    let model = folder.write("open.tosa", &open_add());
+    let check = |shapes: &[&str]| run(accelctl().arg("check").arg(&model).arg("--shape").args(shapes));
+    let ran = check(&["5x3", "1x3"]);
+    assert!(ran.code == 0 && ran.out.contains("output y FP32 [5, 3]"), "{}{}", ran.out, ran.err);
+    for (shapes, code, part) in [
+        (&["5x3", "4x3"][..], 2, "do not broadcast"),
+        (&["5x3"], 2, "1 shapes are given for the graph's 2 inputs"),
+        (&["5x3", "5x4"], 2, "cannot have [5, 4]"),
+        (&["5x3", "x"], 3, "such as 1x37x80"),
+        (&["5x3", "0x3"], 3, "such as 1x37x80"),
+    ] {
+        let ran = check(shapes);
+        assert!(ran.code == code && ran.err.contains(part), "{} {}", ran.code, ran.err);
+    }
+    let bound = folder.path("bound.tosa");
+    let ran = run(accelctl().arg("bind").arg(&model).args(["--shape", "5x3", "1x3", "--output"]).arg(&bound));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = run(accelctl().arg("check").arg(&bound));
+    assert!(ran.code == 0 && ran.out.contains("output y FP32 [5, 3]"), "{}{}", ran.out, ran.err);
+    let ran = run(accelctl().arg("bind").arg(&model).args(["--shape", "5x3", "--output"]).arg(&bound));
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    let ran = run(accelctl().arg("check").arg(&model));
+    assert!(ran.code == 3 && ran.err.contains("--shape"), "{} {}", ran.code, ran.err);
+}
+
 #[test]
 fn check_refuses_with_code_2_and_names_the_operator() {
     let folder = Folder::new();
@@ -190,6 +228,31 @@ fn run_writes_outputs_and_says_what_is_in_them() {
     assert_eq!(report["outputs"][0]["first"], json!([1.0, -2.0, 3.5, 0.0, 5.0, 6.0]));
     assert!(report["times"]["execute_min_ms"].as_f64().unwrap() > 0.0);
     assert_eq!(report["outputs"][0]["file"], json!(folder.path("out/y.npy")));
+}
+
+/// Its dimensions are those of the arrays, as often as they change.
+#[test]
+fn a_model_that_leaves_its_shape_open_runs_with_any() {
+    let (served, folder) = (copier::serve(), Folder::new());
+    let model = folder.write("open.tosa", &identity(DType::Fp32, &[-1, 3]));
+    let short = folder.write("short.npy", &npy("<f4", "(1, 3)", &[0; 12]));
+    let narrow = folder.write("narrow.npy", &npy("<f4", "(3, 2)", &[0; 24]));
+    let verify = |array: &Path| {
+        let mut command = accelctl();
+        command.arg("--socket").arg(&served.socket).arg("verify").arg(&model);
+        run(command.arg("--input").arg(array).arg("--expect").arg(array))
+    };
+    for array in [folder.path("x.npy"), short] {
+        let ran = verify(&array);
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    }
+    let ran = verify(&narrow);
+    assert!(ran.code == 2 && ran.err.contains("[-1, 3] in the file"), "{} {}", ran.code, ran.err);
+    let ran = run(accelctl().arg("--socket").arg(&served.socket).arg("run").arg(&model));
+    assert!(ran.code == 3 && ran.err.contains("the model takes x [?, 3]"), "{} {}", ran.code, ran.err);
+    let desc = test_case(&folder, "open", &identity(DType::Fp32, &[-1, -1]));
+    let ran = run(accelctl().arg("--socket").arg(&served.socket).arg("sut").arg(desc));
+    assert_eq!(ran.code, 0, "{}", ran.err);
 }
 
 #[test]

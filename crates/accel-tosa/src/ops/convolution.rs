@@ -4,15 +4,15 @@ use crate::schema::{ConvAttribute, ModeAttribute, PoolAttribute, TransposeConvAt
 use crate::site::{Result, Site, require, show};
 use crate::{Conv3dAttrs, ConvAttrs, DType, Op, PoolAttrs, Tensor, TransposeConvAttrs, level};
 
-/// An output extent: `span` must be a multiple of `step` and the output one more than the quotient. `sum` says in
-/// numbers where the span comes from.
+/// A spatial extent of the output, which is returned: `span` must be a multiple of `step` and the output, in `dimension`,
+/// one more than the quotient. `sum` says in numbers where the span comes from.
 pub(super) fn extent(
     site: &Site<'_>,
     name: &str,
     (span, sum): (i64, impl Fn() -> String),
     step: i64,
-    output: u32,
-) -> Result<()> {
+    dimension: usize,
+) -> Result<i64> {
     require!(
         site,
         span >= 0 && span % step == 0,
@@ -22,11 +22,12 @@ pub(super) fn extent(
     let wanted = span / step + 1;
     require!(
         site,
-        wanted == i64::from(output),
-        "the output's {name} is {output} where ({}) / {step} + 1 = {wanted} is needed.",
+        site.has_extent(0, dimension, wanted as u64),
+        "the output's {name} is {} where ({}) / {step} + 1 = {wanted} is needed.",
+        site.output().shape[dimension],
         sum()
     );
-    Ok(())
+    Ok(wanted)
 }
 
 /// Values that must be at least `least` and fit the level.
@@ -60,6 +61,17 @@ fn equal(site: &Site<'_>, what: &str, a: (&str, u32), b: (&str, u32)) -> Result<
     Ok(())
 }
 
+/// The output has the same extent in `dimension` as what is named.
+pub(super) fn kept(site: &Site<'_>, what: &str, (name, extent): (&str, u32), dimension: usize) -> Result<()> {
+    require!(
+        site,
+        site.has_extent(0, dimension, extent.into()),
+        "the {what} is {extent} in its {name} and {} in its output; they must be equal.",
+        site.output().shape[dimension]
+    );
+    Ok(())
+}
+
 /// The names of `N` spatial dimensions.
 fn axes<const N: usize>() -> impl Iterator<Item = (usize, &'static str)> {
     ["depth", "height", "width"][3 - N..].iter().copied().enumerate()
@@ -71,28 +83,26 @@ fn window<const N: usize, const P: usize>(
     kernel: [u32; N],
 ) -> Result<([u32; P], [u32; N], [u32; N])> {
     let attribute: ConvAttribute<'_> = site.attribute()?;
-    let (input, output) = (site.input(0), site.output());
+    let input = site.input(0);
     let pad: [u32; P] = at_least(site, "padding", site.ints("padding", attribute.pad())?, 0, KERNEL)?;
     let stride = at_least(site, "stride", site.ints("stride", attribute.stride())?, 1, STRIDE)?;
     let dilation = at_least(site, "dilation", site.ints("dilation", attribute.dilation())?, 1, KERNEL)?;
-    site.known(output)?;
     for (axis, name) in axes::<N>() {
         let (kernel, dilation) = (i64::from(kernel[axis]), i64::from(dilation[axis]));
         site.limit(&format!("its dilated kernel {name}"), kernel * dilation, KERNEL.0, KERNEL.1)?;
         let (input, before, after) = (input.shape[axis + 1], pad[2 * axis], pad[2 * axis + 1]);
         let span = i64::from(input) - 1 + i64::from(before) + i64::from(after) - (kernel - 1) * dilation;
         let sum = || format!("{input} - 1 + padding {before} + {after} - (kernel {kernel} - 1) x {dilation}");
-        extent(site, name, (span, sum), i64::from(stride[axis]), output.shape[axis + 1])?;
+        extent(site, name, (span, sum), i64::from(stride[axis]), axis + 1)?;
     }
     Ok((pad, stride, dilation))
 }
 
 /// What all convolutions share: batch, channels and bias; then the accumulator's type and the zero points of input and weight.
 fn common(site: &Site<'_>, channels: u32) -> Result<(DType, [i32; 2])> {
-    let (input, output) = (site.input(0), site.output());
-    equal(site, "batch size", ("input", input.shape[0]), ("output", output.shape[0]))?;
-    let last = output.shape.last().copied().unwrap_or(1);
-    equal(site, "number of output channels", ("weight", channels), ("output", last))?;
+    let output = site.output();
+    kept(site, "batch size", ("input", site.input(0).shape[0]), 0)?;
+    kept(site, "number of output channels", ("weight", channels), output.shape.len() - 1)?;
     let bias = &site.input(2).shape;
     require!(
         site,
@@ -111,10 +121,11 @@ fn convolution(site: &Site<'_>, kernel: [u32; 2], channels: u32) -> Result<ConvA
     Ok(ConvAttrs { pad, stride, dilation, acc_type, input_zp, weight_zp })
 }
 
-fn images<'a>(site: &Site<'a>) -> Result<(&'a Tensor, &'a Tensor)> {
+/// The input; it and the output have rank 4.
+fn image<'a>(site: &Site<'a>) -> Result<&'a Tensor> {
     site.rank("its input", site.input(0), 4)?;
     site.rank("its output", site.output(), 4)?;
-    Ok((site.input(0), site.output()))
+    Ok(site.input(0))
 }
 
 /// The dimensions of the weight, which all have rank `N`.
@@ -126,7 +137,7 @@ fn weight<const N: usize>(site: &Site<'_>) -> Result<[u32; N]> {
 }
 
 pub(super) fn conv2d(site: &Site<'_>) -> Result<Op> {
-    let (input, _) = images(site)?;
+    let input = image(site)?;
     let [channels, height, width, depth] = weight(site)?;
     equal(site, "number of input channels", ("input", input.shape[3]), ("weight", depth))?;
     convolution(site, [height, width], channels).map(Op::Conv2d)
@@ -143,7 +154,7 @@ pub(super) fn conv3d(site: &Site<'_>) -> Result<Op> {
 }
 
 pub(super) fn depthwise_conv2d(site: &Site<'_>) -> Result<Op> {
-    let (input, _) = images(site)?;
+    let input = image(site)?;
     let [height, width, depth, multiplier] = weight(site)?;
     equal(site, "number of input channels", ("input", input.shape[3]), ("weight", depth))?;
     // A weight has fewer than 2^31 elements, so the product fits.
@@ -151,7 +162,7 @@ pub(super) fn depthwise_conv2d(site: &Site<'_>) -> Result<Op> {
 }
 
 pub(super) fn transpose_conv2d(site: &Site<'_>) -> Result<Op> {
-    let (input, output) = images(site)?;
+    let input = image(site)?;
     let [channels, height, width, depth] = weight(site)?;
     equal(site, "number of input channels", ("input", input.shape[3]), ("weight", depth))?;
     let attribute: TransposeConvAttribute<'_> = site.attribute()?;
@@ -170,7 +181,6 @@ pub(super) fn transpose_conv2d(site: &Site<'_>) -> Result<Op> {
             );
         }
     }
-    site.known(output)?;
     for (axis, name) in axes::<2>() {
         let kernel = i64::from([height, width][axis]);
         let [before, after] = [out_pad[2 * axis], out_pad[2 * axis + 1]];
@@ -178,10 +188,10 @@ pub(super) fn transpose_conv2d(site: &Site<'_>) -> Result<Op> {
         let wanted = (input - 1) * stride + before + after + kernel;
         require!(
             site,
-            wanted == i64::from(output.shape[axis + 1]),
+            site.has_extent(0, axis + 1, wanted.max(0) as u64),
             "the output's {name} is {} where ({input} - 1) x {stride} + padding {before} + {after} + kernel {kernel} = \
              {wanted} is needed.",
-            output.shape[axis + 1]
+            site.output().shape[axis + 1]
         );
     }
     let (acc_type, [input_zp, weight_zp]) = common(site, channels)?;
@@ -209,7 +219,7 @@ fn adaptive(site: &Site<'_>) -> Result<([i64; 2], [i64; 2], [i64; 4])> {
 }
 
 fn pool(site: &Site<'_>, (kernel, stride, pad): ([i64; 2], [i64; 2], [i64; 4])) -> Result<PoolAttrs> {
-    let (input, output) = images(site)?;
+    let input = image(site)?;
     let kernel = at_least(site, "kernel", kernel, 1, KERNEL)?;
     let stride = at_least(site, "stride", stride, 1, STRIDE)?;
     let pad = at_least(site, "padding", pad, 0, KERNEL)?;
@@ -223,15 +233,14 @@ fn pool(site: &Site<'_>, (kernel, stride, pad): ([i64; 2], [i64; 2], [i64; 4])) 
             );
         }
     }
-    site.known(output)?;
-    equal(site, "batch size", ("input", input.shape[0]), ("output", output.shape[0]))?;
-    equal(site, "number of channels", ("input", input.shape[3]), ("output", output.shape[3]))?;
+    kept(site, "batch size", ("input", input.shape[0]), 0)?;
+    kept(site, "number of channels", ("input", input.shape[3]), 3)?;
     for (axis, name) in [(0, "height"), (1, "width")] {
         let [before, after] = [pad[2 * axis], pad[2 * axis + 1]];
         let (kernel, input) = (kernel[axis], input.shape[axis + 1]);
         let span = i64::from(input) + i64::from(before) + i64::from(after) - i64::from(kernel);
         let sum = || format!("{input} + padding {before} + {after} - kernel {kernel}");
-        extent(site, name, (span, sum), stride[axis].into(), output.shape[axis + 1])?;
+        extent(site, name, (span, sum), stride[axis].into(), axis + 1)?;
     }
     Ok(PoolAttrs { kernel, stride, pad })
 }

@@ -1,7 +1,7 @@
 //! Operators that move elements without computing.
 
 use crate::schema::{AxisAttribute, TransposeAttribute};
-use crate::site::{Result, Site, require, show};
+use crate::site::{Result, Site, UNKNOWN, require, show};
 use crate::{DType, Op};
 
 fn axis(site: &Site<'_>) -> Result<u32> {
@@ -60,21 +60,29 @@ pub(super) fn pad(site: &Site<'_>) -> Result<Op> {
 pub(super) fn reshape(site: &Site<'_>) -> Result<Op> {
     let (input, output) = (site.input(0), site.output());
     let shape = site.dims(0, output.shape.len())?.1;
+    // One number may be open in a graph whose shapes are, and is what is left of the input's elements.
+    let open = shape.iter().zip(&output.shape).position(|(&wanted, &found)| (wanted, found) == (-1, UNKNOWN));
+    let mut wanted: Vec<u64> = shape.iter().map(|&extent| u64::try_from(extent).unwrap_or(0)).collect();
+    if let Some(open) = open {
+        wanted[open] = 1;
+        let rest = wanted.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
+        wanted[open] = rest.and_then(|rest| input.elements().checked_div(rest)).unwrap_or(0);
+        site.infer_element(0, open, wanted[open]);
+    }
     require!(
         site,
-        shape.iter().zip(&output.shape).all(|(&wanted, &found)| wanted == i64::from(found)),
+        (0..).zip(&wanted).all(|(dimension, &wanted)| site.has_extent(0, dimension, wanted)),
         "the new shape is {shape:?}, but the output {:?} has {}; they must be equal.",
         output.name,
         show(&output.shape)
     );
+    let elements = wanted.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
     require!(
         site,
-        input.elements() == output.elements(),
-        "the input of shape {} has {} elements and the output of shape {} has {}; the numbers must be equal.",
+        elements == Some(input.elements()),
+        "the input of shape {} has {} elements and the new shape {wanted:?} has another number.",
         show(&input.shape),
-        input.elements(),
-        show(&output.shape),
-        output.elements()
+        input.elements()
     );
     Ok(Op::Reshape)
 }

@@ -1,12 +1,12 @@
 //! RESCALE and RESIZE.
 
-use super::convolution::extent;
+use super::convolution::{extent, kept};
 use crate::schema::{ModeAttribute, RescaleAttribute};
 use crate::site::{Result, Site, require, show};
 use crate::{DType, Op, RescaleAttrs, ResizeAttrs, ResizeMode, Rounding, Rule, level};
 
 /// RESIZE's images have fewer than this many rows and columns.
-const MAX_RESIZE_EXTENT: u32 = 16384;
+const MAX_RESIZE_EXTENT: i64 = 16384;
 
 pub(super) fn resize(site: &Site<'_>) -> Result<Op> {
     let (input, output) = (site.input(0), site.output());
@@ -32,14 +32,17 @@ pub(super) fn resize(site: &Site<'_>) -> Result<Op> {
     let offset = small(site, 1, 2)?;
     let border = small(site, 2, 2)?;
     for (axis, name) in [(0, "height"), (1, "width")] {
-        let (from, to) = (input.shape[axis + 1], output.shape[axis + 1]);
-        for extent in [from, to] {
+        let from = input.shape[axis + 1];
+        let small_enough = |extent: i64| {
             require!(
                 site,
                 extent < MAX_RESIZE_EXTENT,
                 "its {name} is {extent}; it must be below {MAX_RESIZE_EXTENT}."
             );
-        }
+            Ok(())
+        };
+        small_enough(from.into())?;
+        small_enough(output.shape[axis + 1].into())?;
         let (n, d, offset, border) = (scale[2 * axis], scale[2 * axis + 1], offset[axis], border[axis]);
         require!(site, n > 0 && d > 0, "its {name} scale is {n}/{d}; both numbers must be at least 1.");
         require!(site, n <= 1 << 11, "its {name} scale is {n}/{d}; the numerator may be at most 2048.");
@@ -67,16 +70,11 @@ pub(super) fn resize(site: &Site<'_>) -> Result<Op> {
             ));
         }
         let span = (i64::from(from) - 1) * n - offset + border;
-        extent(site, name, (span, || format!("({from} - 1) x {n} - {offset} + {border}")), d, to)?;
+        let sum = || format!("({from} - 1) x {n} - {offset} + {border}");
+        small_enough(extent(site, name, (span, sum), d, axis + 1)?)?;
     }
-    for (axis, name) in [(0, "batch size"), (3, "channel count")] {
-        require!(
-            site,
-            input.shape[axis] == output.shape[axis],
-            "the input's {name} is {} and the output's {}; they must be equal.",
-            input.shape[axis],
-            output.shape[axis]
-        );
+    for (axis, name) in [(0, "batch size"), (3, "number of channels")] {
+        kept(site, name, ("input", input.shape[axis]), axis)?;
     }
     let pair = |values: &[i64]| [values[0] as i32, values[1] as i32];
     Ok(Op::Resize(ResizeAttrs {

@@ -1,5 +1,6 @@
 //! Reading `.tosa` files: what is accepted, and that everything else is refused for the right reason.
 
+mod bind;
 mod common;
 mod control;
 mod hostile;

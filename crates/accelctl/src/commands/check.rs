@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use accel_kernels::{DeviceCaps, Next, Plan, lower};
-use accel_tosa::{Graph, Node, Op, Refusal, TensorId, read as read_graph};
+use accel_tosa::{Graph, Node, Op, Refusal, TensorId, bind, read as read_graph};
 use serde_json::{Value, json};
 
+use crate::args::Shape;
 use crate::error::{Error, RAN, Result, rule_code};
 use crate::session::read;
 
@@ -14,10 +15,22 @@ use crate::session::read;
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn check(model: &Path, show_plan: bool, json: bool) -> Result<u8> {
+pub fn check(model: &Path, shapes: &[Shape], show_plan: bool, json: bool) -> Result<u8> {
     let artifact = read(model)?;
     let refused = |refusal| Error::Refused { path: model.into(), refusal };
-    let graph = read_graph(artifact).map_err(refused);
+    let shapes: Vec<_> = shapes.iter().map(|shape| shape.0.clone()).collect();
+    let artifact = match bind::inputs(&artifact) {
+        Ok(inputs) if shapes.is_empty() && inputs.iter().any(bind::Input::is_open) => {
+            let list = inputs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let what = format!(
+                "its inputs leave dimensions open: {list}; give each a shape with --shape, such as 1x37x80"
+            );
+            return Err(Error::Content { path: model.into(), what });
+        }
+        _ if shapes.is_empty() => Ok(artifact),
+        _ => bind::bind_shapes(&artifact, &shapes),
+    };
+    let graph = artifact.and_then(read_graph).map_err(refused);
     let graph = match graph {
         Err(Error::Refused { refusal, .. }) if json => {
             let code = rule_code(refusal.rule);

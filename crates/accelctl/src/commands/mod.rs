@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod bind;
 pub mod check;
 pub mod info;
 pub mod run;

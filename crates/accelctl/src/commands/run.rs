@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use crate::connection::Connection;
 use crate::error::Result;
+use crate::input::Input;
 use crate::npy::Npy;
-use crate::session::{Input, Session, make_folder};
+use crate::session::{Session, make_folder};
 use crate::tensor::{Slot, Summary, summary, values};
 
 /// What to run.
@@ -28,7 +29,7 @@ pub struct Job<'a> {
 /// # Errors
 /// The device refuses the model, or the inputs do not fit it.
 pub fn run(connection: &Connection, job: &Job<'_>, json: bool) -> Result<()> {
-    let session = Session::load(connection.client(), job.model)?;
+    let session = Session::load(connection.client(), job.model, &job.inputs)?;
     session.set_inputs(&job.inputs)?;
     let mut trips = Vec::new();
     let mut gpu = Vec::new();

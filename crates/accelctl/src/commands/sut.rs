@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use accel_tosa::bind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::args::Target;
 use crate::connection::Connection;
 use crate::error::{Error, RAN, Result};
-use crate::session::{Input, Session, make_folder, read};
+use crate::input::Input;
+use crate::session::{Session, make_folder, read};
 
 /// The parts of desc.json that matter here.
 #[derive(Deserialize)]
@@ -59,10 +61,10 @@ pub fn one(connection: &Connection, desc: &Path, output_dir: Option<&Path>) -> R
         return Err(content("ofm_name and ofm_file have different lengths".into()));
     }
     let folder = desc.parent().unwrap_or(Path::new("."));
-    let session = Session::load(connection.client(), &folder.join(&description.tosa_file))?;
+    let model = folder.join(&description.tosa_file);
 
     // The generator's names are the model's; where they are not, the order decides.
-    let inputs = session.inputs();
+    let named = bind::inputs(&read(&model)?).unwrap_or_default();
     let inputs: Vec<_> = description
         .ifm_file
         .iter()
@@ -71,11 +73,12 @@ pub fn one(connection: &Connection, desc: &Path, output_dir: Option<&Path>) -> R
             name: description
                 .ifm_name
                 .get(at)
-                .filter(|name| inputs.iter().any(|slot| slot.name == **name))
+                .filter(|name| named.iter().any(|input| input.name == **name))
                 .cloned(),
             path: folder.join(file),
         })
         .collect();
+    let session = Session::load(connection.client(), &model, &inputs)?;
     session.set_inputs(&inputs)?;
     let (execute, execution) = session.execute()?;
     let times =

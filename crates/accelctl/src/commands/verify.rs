@@ -7,8 +7,9 @@ use serde_json::json;
 
 use crate::connection::Connection;
 use crate::error::{DIFFERS, Error, RAN, Result};
+use crate::input::Input;
 use crate::npy::Npy;
-use crate::session::{Input, Session};
+use crate::session::Session;
 use crate::tensor::{Slot, values};
 
 /// Runs a model and compares its outputs; returns the exit code.
@@ -23,7 +24,7 @@ pub fn verify(
     rtol: Option<f64>,
     json: bool,
 ) -> Result<u8> {
-    let session = Session::load(connection.client(), model)?;
+    let session = Session::load(connection.client(), model, inputs)?;
     let slots = session.outputs();
     if slots.len() != expect.len() {
         let text = format!("the model has {} outputs and {} are expected", slots.len(), expect.len());
