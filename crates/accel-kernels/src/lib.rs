@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arena;
+mod blocks;
 mod builder;
 mod caps;
 mod chain;

@@ -3,6 +3,7 @@
 
 mod sample;
 
+use accel_tosa::DType;
 use accel_tosa::operators::{OperatorInfo, ProfileNeed, TypeRow};
 
 use crate::{DeviceCaps, lower};
@@ -39,7 +40,10 @@ pub fn operators_json() -> String {
     let operators = operators().into_iter().map(|operator| {
         let rows = operator.rows.iter().map(|(row, runs)| {
             let types = row.types.iter().map(|dtype| quoted(dtype.name())).collect();
-            let extension = row.extension.map_or("null".to_owned(), quoted);
+            let extension = match row.extensions {
+                [] => "null".to_owned(),
+                extensions => quoted(&extensions.join(" and ")),
+            };
             format!(
                 "{{\"types\":{},\"profile\":\"{}\",\"extension\":{extension},\"version\":\"{}.{}\",\"runs\":{runs}}}",
                 list(types),
@@ -63,16 +67,28 @@ pub fn operators_json() -> String {
 pub fn operators_markdown() -> String {
     let mut text = String::from("| operator | types | runs | refused |\n|---|---|---|---|\n");
     for operator in operators() {
-        let name = |row: &TypeRow| row.types.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" → ");
+        let name =
+            |row: &TypeRow| row.types.iter().map(|dtype| short_name(*dtype)).collect::<Vec<_>>().join(" → ");
         let cell = |wanted: bool| {
-            let names = operator.rows.iter().filter(|(_, runs)| *runs == wanted).map(|(row, _)| name(row));
-            names.collect::<Vec<_>>().join(", ")
+            let mut names: Vec<String> = Vec::new();
+            for (row, _) in operator.rows.iter().filter(|(_, runs)| *runs == wanted) {
+                let name = name(row);
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            names.join(", ")
         };
         let info = operator.info;
         let columns = info.columns.join(" → ");
         text += &format!("| {} | {columns} | {} | {} |\n", info.name, cell(true), cell(false));
     }
     text
+}
+
+/// One name for all block-scaled types, which stand in hundreds of combinations.
+fn short_name(dtype: DType) -> &'static str {
+    if dtype.values().is_some() { "BS32" } else { dtype.name() }
 }
 
 fn profile(row: &TypeRow) -> &'static str {
@@ -103,7 +119,7 @@ mod tests {
             let base = operator
                 .rows
                 .iter()
-                .filter(|(row, runs)| row.extension.is_none() && row.version == (1, 0) && !runs);
+                .filter(|(row, runs)| row.extensions.is_empty() && row.version == (1, 0) && !runs);
             refused.extend(base.map(|(row, _)| format!("{} {:?}", operator.info.name, row.types)));
         }
         assert!(refused.is_empty(), "{refused:#?}");

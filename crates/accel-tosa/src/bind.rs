@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::block::Reader;
 use crate::read::{clipped, start};
-use crate::site::{Result, UNKNOWN, Value, show, within_level};
+use crate::site::{Result, UNKNOWN, Value, shape_fits, show};
 use crate::{Refusal, Rule, TensorId};
 
 /// An input as the file declares it.
@@ -103,7 +103,7 @@ fn enter(reader: &mut Reader<'_>, id: TensorId, shape: &[u32]) -> Result<()> {
         return Err(Refusal::of_file(Rule::ErrorIf, message));
     }
     tensor.shape = shape.to_vec();
-    within_level(tensor).map_err(|message| Refusal::of_file(Rule::Level, message))
+    shape_fits(tensor).map_err(|(rule, message)| Refusal::of_file(rule, message))
 }
 
 /// Writes what was found for open dimensions over the file. Its tables stay where they are: shapes of tensors go to its end,

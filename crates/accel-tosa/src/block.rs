@@ -2,16 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
-use crate::flat::List;
+use crate::flat::{Bytes, List};
 use crate::operators::{self, OperatorInfo};
 use crate::schema::{SHAPE_FIELD, TosaBasicBlock, TosaOperator, TosaRegion, TosaShape, TosaTensor};
-use crate::site::{
-    self, Inferred, Open, Result, ShapeValue, Site, UNKNOWN, Value, Values, show, within_level,
-};
+use crate::site::{self, Inferred, Open, Result, ShapeValue, Site, UNKNOWN, Value, Values, shape_fits, show};
 use crate::types::need;
 use crate::{
-    Constant, DType, Node, Op, Profile, Refusal, Rule, Tensor, TensorId, Variable, Version, level, ops,
+    BLOCK, Constant, DType, Node, Op, Profile, Refusal, Rule, Tensor, TensorId, Variable, Version, level, ops,
 };
 
 /// IDENTITY's number in the schema.
@@ -21,6 +20,13 @@ const IDENTITY: u32 = 68;
 pub(crate) struct Named {
     pub value: Value,
     defined: bool,
+}
+
+/// Bytes that the file stores with a tensor, for CONST: elements, and the scales of a block-scaled tensor.
+#[derive(Clone, Default)]
+struct Stored {
+    data: Range<usize>,
+    scales: Range<usize>,
 }
 
 /// A graph being read: the block that reading has come to, and what all blocks share.
@@ -38,7 +44,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) known: HashSet<&'a str>,
     pub(crate) repeated: usize,
     /// Bytes stored with each tensor, by tensor.
-    data: Vec<std::ops::Range<usize>>,
+    data: Vec<Stored>,
     pub values: Values<'a>,
     pub profile: Profile,
     pub variables: Vec<Variable>,
@@ -138,21 +144,14 @@ impl<'a> Reader<'a> {
     }
 
     fn tensor(&mut self, name: &'a str, tensor: TosaTensor<'a>) -> Result<()> {
-        let code = tensor.dtype().unwrap_or(0);
-        let dtype = DType::from_code(code).ok_or_else(|| match code {
-            13..=18 => Refusal::of_file(
-                Rule::Unsupported,
-                format!("the tensor {name:?} has the type number {code}, which came with TOSA 1.1."),
-            ),
-            _ => Refusal::of_file(
-                Rule::Malformed,
-                format!("the tensor {name:?} has the unknown type number {code}."),
-            ),
-        })?;
-        if tensor.scale_type().unwrap_or(0) != 0 {
+        let dtype = element(name, &tensor)?;
+        let Version { major, minor, .. } = self.values.version;
+        if dtype.is_of_blocks() && (major, minor) < (1, 1) {
             return Err(Refusal::of_file(
-                Rule::Unsupported,
-                format!("the tensor {name:?} is block-scaled, which came with TOSA 1.1."),
+                Rule::ErrorIf,
+                format!(
+                    "the tensor {name:?} has the type {dtype}, which came with TOSA 1.1, and the file is of {major}.{minor}."
+                ),
             ));
         }
         if dtype == DType::Shape {
@@ -169,7 +168,8 @@ impl<'a> Reader<'a> {
                 ),
             ));
         }
-        if tensor.offset().unwrap_or(0) > 1 || tensor.size().unwrap_or(0) > 0 {
+        let outside = tensor.offset().max(tensor.scale_offset()) > Some(1);
+        if outside || tensor.size().max(tensor.scale_size()) > Some(0) {
             return Err(Refusal::of_file(
                 Rule::Unsupported,
                 format!("the data of the tensor {name:?} lies outside the FlatBuffer; it must lie inside."),
@@ -184,11 +184,13 @@ impl<'a> Reader<'a> {
                 format!("the tensor {name:?} has a dimension of {dim}; each must be at least 1."),
             )),
         });
-        let (tensor_data, is_variable) = (tensor.data(), tensor.variable().unwrap_or(false));
+        let place = |bytes: Option<Bytes<'_>>| bytes.map_or(0..0, |b| b.start..b.start + b.bytes.len());
+        let stored = Stored { data: place(tensor.data()), scales: place(tensor.scale_data()) };
+        let is_variable = tensor.variable().unwrap_or(false);
         let field = tensor.0.position(SHAPE_FIELD).unwrap_or(0);
         let tensor =
             Tensor { name: name.to_owned(), dtype, shape: shape.collect::<Result<_>>()?, constant: None };
-        within_level(&tensor).map_err(|message| Refusal::of_file(Rule::Level, message))?;
+        shape_fits(&tensor).map_err(|(rule, message)| Refusal::of_file(rule, message))?;
         if let Some(&known) = self.variable_names.get(name).filter(|_| is_variable) {
             let id = self.variables[known].tensor;
             let outer = self.values.tensor(id);
@@ -212,7 +214,7 @@ impl<'a> Reader<'a> {
             self.open_shapes.insert(id, OpenShape { declared: tensor.shape.clone(), field });
         }
         self.values.tensors.push(tensor);
-        self.data.push(tensor_data.map_or(0..0, |data| data.start..data.start + data.bytes.len()));
+        self.data.push(stored);
         Ok(())
     }
 
@@ -281,19 +283,19 @@ impl<'a> Reader<'a> {
         if info.name == "CONST" {
             let output = results[0].0 as usize;
             site::known(site.output()).map_err(|message| site.refuse(Rule::ErrorIf, message))?;
-            let constant = constant(&site, self.data[output].clone())?;
+            let constant = constant(&site, &self.data[output])?;
             self.values.tensors[output].constant = Some(constant);
             return Ok(());
         }
         let op = ops::build(&site)?;
         let (inputs, inferred) = (site.kept(), site.inferred());
-        self.enter(inferred).map_err(|message| fail(Rule::Level, message))?;
+        self.enter(inferred).map_err(|(rule, message)| fail(rule, message))?;
         self.nodes.push(Node { position, op, inputs, outputs: results });
         Ok(())
     }
 
     /// Enters the extents of dimensions that the file leaves open. The message names the tensor that is too large then.
-    pub(crate) fn enter(&mut self, inferred: Vec<Inferred>) -> std::result::Result<(), String> {
+    pub(crate) fn enter(&mut self, inferred: Vec<Inferred>) -> std::result::Result<(), (Rule, String)> {
         for &Inferred { of, dimension, extent } in &inferred {
             match of {
                 Open::Tensor(id) => self.values.tensors[id.0 as usize].shape[dimension] = extent,
@@ -307,7 +309,7 @@ impl<'a> Reader<'a> {
             }
         }
         inferred.iter().try_for_each(|inferred| match inferred.of {
-            Open::Tensor(id) => within_level(self.values.tensor(id)),
+            Open::Tensor(id) => shape_fits(self.values.tensor(id)),
             Open::Shape(_) => Ok(()),
         })
     }
@@ -391,11 +393,11 @@ impl<'a> Reader<'a> {
         need(&mut self.profile, site.row(None)?);
         site.output_like(0)?;
         let inferred = site.inferred();
-        if self.variables[index].initial.is_none() && !stored.is_empty() {
+        if self.variables[index].initial.is_none() && !stored.data.is_empty() {
             let site = Site::new(&self.values, info, position, operator, &[], &own)?;
-            self.variables[index].initial = Some(constant(&site, stored)?);
+            self.variables[index].initial = Some(constant(&site, &stored)?);
         }
-        self.enter(inferred).map_err(|message| fail(Rule::Level, message))?;
+        self.enter(inferred).map_err(|(rule, message)| fail(rule, message))?;
         let (inputs, outputs) = if reads { (Vec::new(), results) } else { (inputs, Vec::new()) };
         self.nodes.push(Node { position, op, inputs, outputs });
         Ok(())
@@ -529,6 +531,33 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The type of a tensor's elements.
+fn element(name: &str, tensor: &TosaTensor<'_>) -> Result<DType> {
+    let code = tensor.dtype().unwrap_or(0);
+    let dtype = DType::from_code(code).ok_or_else(|| {
+        Refusal::of_file(Rule::Malformed, format!("the tensor {name:?} has the unknown type number {code}."))
+    })?;
+    let scale = tensor.scale_type().unwrap_or(0);
+    if scale == 0 {
+        return Ok(dtype);
+    }
+    let refuse = |message: String| {
+        Refusal::of_file(Rule::ErrorIf, format!("the block-scaled tensor {name:?} {message}"))
+    };
+    if scale != DType::Fp8UE8M0.code() {
+        let wanted = DType::Fp8UE8M0;
+        return Err(refuse(format!(
+            "has scales of the type number {scale} where {} ({wanted}) is needed.",
+            wanted.code()
+        )));
+    }
+    let block = tensor.block_shape().unwrap_or(0);
+    if block != BLOCK {
+        return Err(refuse(format!("has the block shape {block}; TOSA 1.1 has {BLOCK} alone.")));
+    }
+    dtype.block_scaled().ok_or_else(|| refuse(format!("has values of type {dtype}, which are never scaled.")))
+}
+
 /// Finds the table entry of an operator, or says why it is refused.
 fn identify(position: u32, operator: TosaOperator<'_>) -> Result<&'static OperatorInfo> {
     let tag = u32::from(operator.attribute_type().unwrap_or(0));
@@ -542,7 +571,8 @@ fn identify(position: u32, operator: TosaOperator<'_>) -> Result<&'static Operat
         rule: Rule::Unsupported,
         message: format!("{reason}."),
     };
-    let Some(info) = operators::by_code(code) else {
+    let operands = operator.inputs().unwrap_or_default().len();
+    let Some(info) = operators::by_operands(code, operands) else {
         return Err(operators::refused(code).map(unsupported).unwrap_or_else(|| {
             Refusal::of_file(Rule::Malformed, format!("operator {position} has the unknown code {code}."))
         }));
@@ -557,24 +587,27 @@ fn identify(position: u32, operator: TosaOperator<'_>) -> Result<&'static Operat
 
 /// The bytes of a constant fill its shape, and are values of its type. Converters pad constants, by up to a word
 /// or by a whole channel dimension, so bytes beyond the shape are left alone, as the reference model does.
-fn constant(site: &Site<'_>, stored: std::ops::Range<usize>) -> Result<Constant> {
+fn constant(site: &Site<'_>, stored: &Stored) -> Result<Constant> {
     let tensor = site.output();
-    let found = stored.len();
-    let range = usize::try_from(tensor.bytes())
-        .ok()
-        .filter(|&wanted| wanted <= found)
-        .map(|wanted| stored.start..stored.start + wanted);
-    let Some(range) = range else {
-        return Err(site.refuse(
-            Rule::Malformed,
-            format!(
-                "the constant {:?} of shape {} and type {} has {found} bytes where {} are needed.",
-                tensor.name,
-                show(&tensor.shape),
-                tensor.dtype,
-                tensor.bytes()
-            ),
-        ));
+    let part = |what: &str, stored: &Range<usize>, wanted: u64| {
+        let found = stored.len();
+        let wanted = usize::try_from(wanted).ok().filter(|&wanted| wanted <= found).ok_or_else(|| {
+            site.refuse(
+                Rule::Malformed,
+                format!(
+                    "the constant {:?} of shape {} and type {} has {found} bytes{what} where {wanted} are needed.",
+                    tensor.name,
+                    show(&tensor.shape),
+                    tensor.dtype,
+                ),
+            )
+        })?;
+        Ok(stored.start..stored.start + wanted)
+    };
+    let range = part("", &stored.data, tensor.bytes())?;
+    let scales = match tensor.dtype.values() {
+        Some(_) => part(" of scales", &stored.scales, tensor.elements() / u64::from(BLOCK))?,
+        None => 0..0,
     };
     let data = &site.values.artifact[range.clone()];
     if tensor.dtype == DType::Bool
@@ -585,5 +618,5 @@ fn constant(site: &Site<'_>, stored: std::ops::Range<usize>) -> Result<Constant>
             format!("the constant {:?} of type BOOL has a byte of {byte}; each must be 0 or 1.", tensor.name),
         ));
     }
-    Ok(Constant { range })
+    Ok(Constant { range, scales })
 }

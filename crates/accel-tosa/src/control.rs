@@ -35,6 +35,9 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| fail(Rule::Malformed, "its attribute table is missing.".to_owned()))?;
         let inputs = self.tensors(operator.inputs().unwrap_or_default(), &fail)?;
         let outputs = self.results(info, operator.outputs().unwrap_or_default(), &fail)?;
+        for id in inputs.iter().chain(&outputs) {
+            self.no_blocks(*id, &fail)?;
+        }
         let names = [attribute.first(), attribute.second()].map(Option::unwrap_or_default);
         let [first, second] = names;
         let op = if info.name == "COND_IF" {
@@ -61,6 +64,17 @@ impl<'a> Reader<'a> {
         };
         self.nodes.push(Node { position, op, inputs, outputs });
         Ok(())
+    }
+
+    /// Block-scaled data stays in its graph: no official test takes it into another.
+    fn no_blocks(&self, id: TensorId, fail: &impl Fn(Rule, String) -> Refusal) -> Result<()> {
+        let Tensor { name, dtype, .. } = self.values.tensor(id);
+        if !dtype.is_of_blocks() {
+            return Ok(());
+        }
+        let message =
+            format!("it hands on {name:?} of type {dtype}, which only operators on block-scaled data take.");
+        Err(fail(Rule::Unsupported, message))
     }
 
     /// The operands, which must be tensors.
@@ -229,7 +243,7 @@ impl<'a> Reader<'a> {
             };
             let mut inferred = missing(our, &a.shape, &b.shape);
             inferred.extend(missing(their, &b.shape, &a.shape));
-            self.enter(inferred).map_err(|message| fail(Rule::Level, message))?;
+            self.enter(inferred).map_err(|(rule, message)| fail(rule, message))?;
         }
         Ok(())
     }

@@ -3,17 +3,19 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{DType, Op};
+use crate::{BLOCK, DType, Op};
 
 /// Index of a tensor in [`Graph::tensors`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u32);
 
-/// Bytes of a constant: a range of the artifact, kept without a copy.
+/// Bytes of a constant: ranges of the artifact, kept without a copy and not aligned to anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// Range in [`Graph::artifact`], exactly the tensor's bytes. Not aligned to anything.
+    /// Range in [`Graph::artifact`], exactly the tensor's bytes; of a block-scaled tensor, its values'.
     pub range: Range<usize>,
+    /// The scales of a block-scaled tensor; empty for every other.
+    pub scales: Range<usize>,
 }
 
 /// A tensor: type, shape and, for constants, bytes.
@@ -35,12 +37,17 @@ impl Tensor {
         self.shape.iter().map(|&d| u64::from(d)).product()
     }
 
-    /// Bytes as bound by a guest.
+    /// Bytes as bound by a guest; of a block-scaled tensor, those of its values.
     pub fn bytes(&self) -> u64 {
-        match self.dtype.bytes() {
-            Some(size) => self.elements() * size as u64,
-            None => self.elements().div_ceil(2),
-        }
+        (self.elements() * self.dtype.bits() as u64).div_ceil(8)
+    }
+
+    /// Shape of the scales that belong to values of this shape; `None` where blocks do not fill the last dimension.
+    pub fn scales_shape(&self) -> Option<Vec<u32>> {
+        let mut shape = self.shape.clone();
+        let last = shape.last_mut().filter(|last| last.is_multiple_of(BLOCK))?;
+        *last /= BLOCK;
+        Some(shape)
     }
 }
 

@@ -25,7 +25,7 @@ mod types;
 #[cfg(feature = "writer")]
 pub mod writer;
 
-pub use dtype::DType;
+pub use dtype::{BLOCK, DType};
 pub use graph::{Block, Constant, Graph, Node, Profile, Tensor, TensorId, Variable, Version};
 pub use op::{
     BinaryOp, CompareOp, Conv3dAttrs, ConvAttrs, LogicalOp, NanMode, Op, PoolAttrs, ReduceOp, RescaleAttrs,

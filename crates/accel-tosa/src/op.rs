@@ -214,6 +214,8 @@ pub enum Op {
     },
     /// `[input, weight, bias]`; bias has 1 or OC elements.
     Conv2d(ConvAttrs),
+    /// `[input, input scales, weight, weight scales, bias]`: CONV2D of values with their scales.
+    Conv2dBlockScaled(ConvAttrs),
     /// `[input, weight, bias]`; bias has 1 or OC elements.
     Conv3d(Conv3dAttrs),
     /// `[input, weight, bias]`; bias has 1 or C*M elements.
@@ -241,6 +243,8 @@ pub enum Op {
         /// Zero point of b.
         b_zp: i32,
     },
+    /// `[a, a scales, b, b scales]`: MATMUL_T of values with their scales.
+    MatMulTBlockScaled,
     /// `[input]`.
     MaxPool2d {
         /// Window.
@@ -302,6 +306,8 @@ pub enum Op {
     },
     /// `[input]`; the new shape is the output's.
     Reshape,
+    /// `[values, scales]` -> `[values, scales]`: RESHAPE of both.
+    ReshapeBlockScaled,
     /// `[input]`.
     Reverse {
         /// Axis reversed.
@@ -326,12 +332,21 @@ pub enum Op {
         /// Rows that each index picks, from its own on.
         run: u32,
     },
+    /// `[values, scales, indices]` -> `[values, scales]`: ROW_GATHER of both.
+    RowGatherBlockScaled {
+        /// Rows that each index picks, from its own on.
+        run: u32,
+    },
     /// `[values_in, indices, input]`: `[N,K,C]`, `[N,W]`, `[N,W,C]` -> `[N,K,C]`.
     Scatter,
     /// `[input]`.
     Resize(ResizeAttrs),
     /// `[input]`.
     Cast,
+    /// `[values, scales]`: each value times the scale of its block.
+    CastFromBlockScaled,
+    /// `[input]` -> `[values, scales]`.
+    CastToBlockScaled,
     /// `[input, multiplier, shift]`; multiplier and shift have one element, or one a channel.
     Rescale(RescaleAttrs),
     /// `[input]`.
@@ -369,6 +384,7 @@ impl Op {
             Self::ArgMax { .. } => "ARGMAX",
             Self::AvgPool2d { .. } => "AVG_POOL2D",
             Self::Conv2d(_) => "CONV2D",
+            Self::Conv2dBlockScaled(_) => "CONV2D_BLOCK_SCALED",
             Self::Conv3d(_) => "CONV3D",
             Self::DepthwiseConv2d(_) => "DEPTHWISE_CONV2D",
             Self::TransposeConv2d(_) => "TRANSPOSE_CONV2D",
@@ -376,6 +392,7 @@ impl Op {
             Self::Rfft2d => "RFFT2D",
             Self::MatMul { .. } => "MATMUL",
             Self::MatMulT { .. } => "MATMUL_T",
+            Self::MatMulTBlockScaled => "MATMUL_T_BLOCK_SCALED",
             Self::MaxPool2d { .. } => "MAX_POOL2D",
             Self::Clamp { .. } => "CLAMP",
             Self::Unary(op) => op.name(),
@@ -394,15 +411,19 @@ impl Op {
             Self::Concat { .. } => "CONCAT",
             Self::Pad { .. } => "PAD",
             Self::Reshape => "RESHAPE",
+            Self::ReshapeBlockScaled => "RESHAPE_BLOCK_SCALED",
             Self::Reverse { .. } => "REVERSE",
             Self::Slice { .. } => "SLICE",
             Self::Tile => "TILE",
             Self::Transpose { .. } => "TRANSPOSE",
             Self::Gather => "GATHER",
             Self::RowGather { .. } => "ROW_GATHER",
+            Self::RowGatherBlockScaled { .. } => "ROW_GATHER_BLOCK_SCALED",
             Self::Scatter => "SCATTER",
             Self::Resize(_) => "RESIZE",
             Self::Cast => "CAST",
+            Self::CastFromBlockScaled => "CAST_FROM_BLOCK_SCALED",
+            Self::CastToBlockScaled => "CAST_TO_BLOCK_SCALED",
             Self::Rescale(_) => "RESCALE",
             Self::Identity => "IDENTITY",
             Self::CondIf { .. } => "COND_IF",

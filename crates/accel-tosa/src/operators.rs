@@ -4,6 +4,7 @@
 //! of the documentation, and the device's answer to a query.
 
 mod pairs;
+mod scaled;
 
 use crate::DType;
 use crate::DType::*;
@@ -26,8 +27,8 @@ pub struct TypeRow {
     pub types: &'static [DType],
     /// Profile that has the combination.
     pub profile: ProfileNeed,
-    /// Extension that it needs, e.g. `EXT-INT16`.
-    pub extension: Option<&'static str>,
+    /// Extensions that it needs, e.g. `EXT-INT16`.
+    pub extensions: &'static [&'static str],
     /// Major and minor number of the version that the combination came with.
     pub version: (i32, i32),
 }
@@ -40,6 +41,8 @@ const V1_1: (i32, i32) = (1, 1);
 pub enum OperandType {
     /// The type in this column of the row.
     Column(usize),
+    /// The type of the zero point for operands of the type in this column: the same, but FP32 for block-scaled ones.
+    ZeroPoint(usize),
     /// Always this type.
     Fixed(DType),
     /// The operator's own checks decide.
@@ -57,6 +60,20 @@ pub enum OperandKind {
     Constant,
     /// A CONST_SHAPE, folded into the operator.
     Shape,
+}
+
+impl OperandType {
+    /// The type among those of a row; `None` where the operator's own checks decide.
+    pub fn of(self, types: &[DType]) -> Option<DType> {
+        match self {
+            Self::Column(column) => Some(types[column]),
+            Self::ZeroPoint(column) => {
+                Some(if types[column].values().is_some() { Fp32 } else { types[column] })
+            }
+            Self::Fixed(dtype) => Some(dtype),
+            Self::Checked => None,
+        }
+    }
 }
 
 /// An operand.
@@ -87,7 +104,8 @@ pub(crate) enum AttributeKind {
     Graphs,
 }
 
-/// An operator of TOSA 1.0 that a [`Graph`](crate::Graph) can hold.
+/// An operator that a [`Graph`](crate::Graph) can hold. Where it takes data with or without scales, it is two in the table, of
+/// different numbers of operands.
 #[derive(Clone, Copy, Debug)]
 pub struct OperatorInfo {
     /// Number in the schema.
@@ -98,10 +116,12 @@ pub struct OperatorInfo {
     pub inputs: &'static [Operand],
     /// Whether the operator takes a list (CONCAT).
     pub variadic: bool,
-    /// Type of every result.
+    /// Type of every result, but for [`scales`](Self::scales).
     pub output: OperandType,
     /// Number of results.
     pub results: usize,
+    /// Whether the second result is the scales of the first.
+    pub scales: bool,
     /// What the columns of [`rows`](Self::rows) stand for.
     pub columns: &'static [&'static str],
     /// Accepted combinations of types; empty for CONST_SHAPE.
@@ -121,6 +141,11 @@ impl OperatorInfo {
         if self.code > 75 { V1_1 } else { V1_0 }
     }
 
+    /// Type of the result number `index`.
+    pub fn result(&self, index: usize) -> OperandType {
+        if self.scales && index == 1 { OperandType::Fixed(Fp8UE8M0) } else { self.output }
+    }
+
     /// Number of the column with this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|&c| c == name)
@@ -132,31 +157,36 @@ macro_rules! rows {
         &[$(TypeRow {
             types: &[$($t),+],
             profile: ProfileNeed::$need,
-            extension: rows!(@extension $($extension)?),
+            extensions: rows!(@extension $($extension)?),
             version: rows!(@version $($version)?),
         }),*]
     };
-    (@extension) => { None };
-    (@extension $extension:expr) => { Some($extension) };
+    (@extension) => { &[] };
+    (@extension $extension:expr) => { $extension };
     (@version) => { V1_0 };
     (@version $version:ident) => { $version };
 }
 
-const EXT_INT4: &str = "EXT-INT4";
-const EXT_INT16: &str = "EXT-INT16";
-const EXT_INT64: &str = "EXT-INT64";
-const EXT_INT64_BF16: &str = "EXT-INT64 and EXT-BF16";
-const EXT_INT64_E4M3: &str = "EXT-INT64 and EXT-FP8E4M3";
-const EXT_INT64_E5M2: &str = "EXT-INT64 and EXT-FP8E5M2";
-const EXT_VARIABLE: &str = "EXT-VARIABLE";
-const EXT_CONTROLFLOW: &str = "EXT-CONTROLFLOW";
-const EXT_FFT: &str = "EXT-FFT";
-const EXT_BF16: &str = "EXT-BF16";
-const EXT_E4M3: &str = "EXT-FP8E4M3";
-const EXT_E5M2: &str = "EXT-FP8E5M2";
-const EXT_BF16_E4M3: &str = "EXT-BF16 and EXT-FP8E4M3";
-const EXT_BF16_E5M2: &str = "EXT-BF16 and EXT-FP8E5M2";
-const EXT_E4M3_E5M2: &str = "EXT-FP8E4M3 and EXT-FP8E5M2";
+const BF16: &str = "EXT-BF16";
+const E4M3: &str = "EXT-FP8E4M3";
+const E5M2: &str = "EXT-FP8E5M2";
+const INT64: &str = "EXT-INT64";
+
+const EXT_INT4: &[&str] = &["EXT-INT4"];
+const EXT_INT16: &[&str] = &["EXT-INT16"];
+const EXT_INT64: &[&str] = &[INT64];
+const EXT_INT64_BF16: &[&str] = &[INT64, BF16];
+const EXT_INT64_E4M3: &[&str] = &[INT64, E4M3];
+const EXT_INT64_E5M2: &[&str] = &[INT64, E5M2];
+const EXT_VARIABLE: &[&str] = &["EXT-VARIABLE"];
+const EXT_CONTROLFLOW: &[&str] = &["EXT-CONTROLFLOW"];
+const EXT_FFT: &[&str] = &["EXT-FFT"];
+const EXT_BF16: &[&str] = &[BF16];
+const EXT_E4M3: &[&str] = &[E4M3];
+const EXT_E5M2: &[&str] = &[E5M2];
+const EXT_BF16_E4M3: &[&str] = &[BF16, E4M3];
+const EXT_BF16_E5M2: &[&str] = &[BF16, E5M2];
+const EXT_E4M3_E5M2: &[&str] = &[E4M3, E5M2];
 
 const FLOAT: &[TypeRow] = rows! { Float: Fp16; Float: Fp32; Float(EXT_BF16): Bf16; };
 const BOOL: &[TypeRow] = rows! { Either: Bool; };
@@ -274,11 +304,30 @@ const CONVERTED: &[TypeRow] = rows! {
 
 /// What came with 1.1 follows the rows of 1.0, so that those are found first.
 const CONVOLVED_2D: &[TypeRow] =
-    &pairs::join::<{ CONVOLVED.len() + pairs::CONVOLUTIONS }>(CONVOLVED, &pairs::CONVOLVED);
+    &join::<{ CONVOLVED.len() + pairs::CONVOLUTIONS }>(CONVOLVED, &pairs::CONVOLVED);
 const MULTIPLIED_T: &[TypeRow] =
-    &pairs::join::<{ INTEGER_PRODUCTS.len() + pairs::PRODUCTS }>(INTEGER_PRODUCTS, &pairs::MULTIPLIED);
+    &join::<{ INTEGER_PRODUCTS.len() + pairs::PRODUCTS }>(INTEGER_PRODUCTS, &pairs::MULTIPLIED);
 const INTEGER_PRODUCTS: &[TypeRow] =
     rows! { Int V1_1: Int8 Int8 Int32; Int(EXT_INT16) V1_1: Int16 Int16 Int48; };
+const JOINED_SCALED: &[TypeRow] = &join::<{ JOINED.len() + 6 }>(JOINED, &scaled::MOVED);
+const RESHAPED: &[TypeRow] = &join::<{ MOVED.len() + 6 }>(MOVED, &scaled::MOVED);
+const ROWS_GATHERED: &[TypeRow] = &join::<{ GATHERED.len() + 6 }>(GATHERED, &scaled::MOVED);
+const RESIZED_SCALED: &[TypeRow] = &join::<{ RESIZED.len() + 6 }>(RESIZED, &scaled::KEPT);
+const CONVERTED_SCALED: &[TypeRow] =
+    &join::<{ CONVERTED.len() + scaled::CASTS }>(CONVERTED, &scaled::CONVERTED);
+/// Weights and their scales, of either kind.
+const CONSTANTS: &[TypeRow] = &join::<{ ANY.len() + 11 }>(ANY, &scaled::CONSTANTS);
+
+/// Two tables as one.
+const fn join<const N: usize>(first: &[TypeRow], second: &[TypeRow]) -> [TypeRow; N] {
+    let mut rows = [pairs::BLANK; N];
+    let mut at = 0;
+    while at < N {
+        rows[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
+        at += 1;
+    }
+    rows
+}
 
 const fn operand(name: &'static str, kind: OperandKind, dtype: OperandType) -> Operand {
     Operand { name, kind, dtype }
@@ -288,6 +337,12 @@ const fn data(name: &'static str, column: usize) -> Operand {
 }
 const fn constant(name: &'static str, column: usize) -> Operand {
     operand(name, OperandKind::Constant, OperandType::Column(column))
+}
+const fn zero_point(name: &'static str, column: usize) -> Operand {
+    operand(name, OperandKind::Constant, OperandType::ZeroPoint(column))
+}
+const fn scale(name: &'static str) -> Operand {
+    operand(name, OperandKind::Data, OperandType::Fixed(Fp8UE8M0))
 }
 const fn shape(name: &'static str) -> Operand {
     operand(name, OperandKind::Shape, OperandType::Fixed(Shape))
@@ -302,8 +357,8 @@ const CONV: &[Operand] = &[
     data("input", 0),
     data("weight", 1),
     data("bias", 2),
-    constant("input_zp", 0),
-    constant("weight_zp", 1),
+    zero_point("input_zp", 0),
+    zero_point("weight_zp", 1),
 ];
 const CONV_COLUMNS: &[&str] = &["input", "weight", "output", "accumulator"];
 const IN: &[Operand] = &[data("input", 0)];
@@ -322,6 +377,7 @@ const fn entry(
         variadic: false,
         output: FIRST,
         results: 1,
+        scales: false,
         columns: ONE,
         rows,
         attribute,
@@ -396,7 +452,7 @@ const OPERATORS: &[OperatorInfo] = &[
             7,
             "MATMUL",
             AttributeKind::None,
-            &[data("A", 0), data("B", 1), constant("A_zp", 0), constant("B_zp", 1)],
+            &[data("A", 0), data("B", 1), zero_point("A_zp", 0), zero_point("B_zp", 1)],
             MULTIPLIED,
         )
     },
@@ -490,7 +546,7 @@ const OPERATORS: &[OperatorInfo] = &[
     axis(52, "REDUCE_MIN", INTS_FLOAT),
     axis(53, "REDUCE_PRODUCT", FLOAT),
     axis(54, "REDUCE_SUM", INT32_FLOAT),
-    OperatorInfo { variadic: true, ..axis(55, "CONCAT", JOINED) },
+    OperatorInfo { variadic: true, ..axis(55, "CONCAT", JOINED_SCALED) },
     entry(
         56,
         "PAD",
@@ -498,7 +554,7 @@ const OPERATORS: &[OperatorInfo] = &[
         &[data("input1", 0), shape("padding"), constant("pad_const", 0)],
         MOVED,
     ),
-    entry(57, "RESHAPE", AttributeKind::None, &[data("input1", 0), shape("shape")], MOVED),
+    entry(57, "RESHAPE", AttributeKind::None, &[data("input1", 0), shape("shape")], RESHAPED),
     axis(58, "REVERSE", MOVED),
     entry(59, "SLICE", AttributeKind::None, &[data("input1", 0), shape("start"), shape("size")], MOVED),
     entry(60, "TILE", AttributeKind::None, &[data("input1", 0), shape("multiples")], MOVED),
@@ -529,13 +585,13 @@ const OPERATORS: &[OperatorInfo] = &[
             "RESIZE",
             AttributeKind::Mode,
             &[data("input", 0), shape("scale"), shape("offset"), shape("border")],
-            RESIZED,
+            RESIZED_SCALED,
         )
     },
     OperatorInfo {
         output: OperandType::Column(1),
         columns: IN_OUT,
-        ..entry(65, "CAST", AttributeKind::None, IN, CONVERTED)
+        ..entry(65, "CAST", AttributeKind::None, IN, CONVERTED_SCALED)
     },
     OperatorInfo {
         output: OperandType::Column(1),
@@ -548,13 +604,13 @@ const OPERATORS: &[OperatorInfo] = &[
                 data("input", 0),
                 operand("multiplier", OperandKind::ConstantData, OperandType::Checked),
                 operand("shift", OperandKind::ConstantData, OperandType::Fixed(Int8)),
-                constant("input_zp", 0),
+                zero_point("input_zp", 0),
                 constant("output_zp", 1),
             ],
             RESCALED,
         )
     },
-    entry(67, "CONST", AttributeKind::None, &[], ANY),
+    entry(67, "CONST", AttributeKind::None, &[], CONSTANTS),
     entry(68, "IDENTITY", AttributeKind::None, UNARY, ANY),
     control(70, "COND_IF"),
     control(71, "WHILE_LOOP"),
@@ -562,6 +618,35 @@ const OPERATORS: &[OperatorInfo] = &[
     entry(73, "VARIABLE_WRITE", AttributeKind::None, UNARY, KEPT),
     entry(74, "VARIABLE_READ", AttributeKind::None, UNARY, KEPT),
     on_shapes(75, "CONST_SHAPE", &[]),
+    OperatorInfo {
+        output: OperandType::Column(2),
+        columns: &["a", "b", "output"],
+        ..entry(
+            76,
+            "MATMUL_T_BLOCK_SCALED",
+            AttributeKind::Mode,
+            &[data("A_data", 0), scale("A_scale"), data("B_data", 1), scale("B_scale")],
+            &scaled::MULTIPLIED,
+        )
+    },
+    OperatorInfo {
+        output: OperandType::Column(1),
+        columns: IN_OUT,
+        ..entry(
+            77,
+            "CAST_FROM_BLOCK_SCALED",
+            AttributeKind::Mode,
+            &[data("input_data", 0), scale("input_scale")],
+            &scaled::DECODED,
+        )
+    },
+    OperatorInfo {
+        output: OperandType::Column(1),
+        results: 2,
+        scales: true,
+        columns: IN_OUT,
+        ..entry(78, "CAST_TO_BLOCK_SCALED", AttributeKind::Mode, &[data("input_data", 0)], &scaled::ENCODED)
+    },
     OperatorInfo { output: OperandType::Fixed(Shape), ..entry(79, "DIM", AttributeKind::Axis, UNARY, HELD) },
     OperatorInfo { variadic: true, ..on_shapes(80, "CONCAT_SHAPE", &[shape("input")]) },
     on_shapes(81, "ADD_SHAPE", TWO_SHAPES),
@@ -589,6 +674,26 @@ const OPERATORS: &[OperatorInfo] = &[
         attribute: AttributeKind::Round,
         ..on_shapes(93, "ASSERT_EQUAL_SHAPE", TWO_SHAPES)
     },
+    OperatorInfo {
+        output: OperandType::Column(2),
+        columns: &["input", "weight", "output"],
+        ..entry(
+            94,
+            "CONV2D_BLOCK_SCALED",
+            AttributeKind::Mode,
+            &[
+                data("input_data", 0),
+                scale("input_scale"),
+                data("weight_data", 1),
+                scale("weight_scale"),
+                data("bias", 2),
+                shape("pad"),
+                shape("stride"),
+                shape("dilation"),
+            ],
+            &scaled::CONVOLVED,
+        )
+    },
     entry(
         95,
         "MAX_POOL2D_ADAPTIVE",
@@ -604,13 +709,60 @@ const OPERATORS: &[OperatorInfo] = &[
             AttributeKind::Mode,
             &[
                 data("input", 0),
-                constant("input_zp", 0),
+                zero_point("input_zp", 0),
                 constant("output_zp", 0),
                 shape("kernel"),
                 shape("stride"),
                 shape("pad"),
             ],
             POOLED,
+        )
+    },
+    entry(
+        97,
+        "RESHAPE_BLOCK_SCALED",
+        AttributeKind::Mode,
+        &[data("input_data", 0), shape("new_shape")],
+        HELD,
+    ),
+    OperatorInfo {
+        results: 2,
+        scales: true,
+        columns: &["values"],
+        ..entry(
+            97,
+            "RESHAPE_BLOCK_SCALED",
+            AttributeKind::Mode,
+            &[data("input_data", 0), scale("input_scale"), shape("new_shape")],
+            &scaled::VALUES,
+        )
+    },
+    entry(
+        98,
+        "ROW_GATHER_BLOCK_SCALED",
+        AttributeKind::Mode,
+        &[
+            data("values_data", 0),
+            operand("indices", OperandKind::Data, OperandType::Checked),
+            operand("row_count", OperandKind::Constant, OperandType::Fixed(Int32)),
+        ],
+        HELD,
+    ),
+    OperatorInfo {
+        results: 2,
+        scales: true,
+        columns: &["values"],
+        ..entry(
+            98,
+            "ROW_GATHER_BLOCK_SCALED",
+            AttributeKind::Mode,
+            &[
+                data("values_data", 0),
+                scale("values_scale"),
+                operand("indices", OperandKind::Data, OperandType::Checked),
+                operand("row_count", OperandKind::Constant, OperandType::Fixed(Int32)),
+            ],
+            &scaled::VALUES,
         )
     },
     entry(
@@ -622,7 +774,7 @@ const OPERATORS: &[OperatorInfo] = &[
             operand("indices", OperandKind::Data, OperandType::Checked),
             operand("row_count", OperandKind::Constant, OperandType::Fixed(Int32)),
         ],
-        GATHERED,
+        ROWS_GATHERED,
     ),
     OperatorInfo {
         output: OperandType::Column(2),
@@ -631,7 +783,7 @@ const OPERATORS: &[OperatorInfo] = &[
             100,
             "MATMUL_T",
             AttributeKind::None,
-            &[data("A", 0), data("B", 1), constant("A_zp", 0), constant("B_zp", 1)],
+            &[data("A", 0), data("B", 1), zero_point("A_zp", 0), zero_point("B_zp", 1)],
             MULTIPLIED_T,
         )
     },
@@ -642,9 +794,17 @@ pub fn operators() -> &'static [OperatorInfo] {
     OPERATORS
 }
 
-/// The operator with this code, `None` when graphs cannot hold it.
+/// The operator with this code, `None` when graphs cannot hold it; of two, the one without scales.
 pub(crate) fn by_code(code: u32) -> Option<&'static OperatorInfo> {
-    OPERATORS.binary_search_by_key(&code, |operator| operator.code).ok().map(|index| &OPERATORS[index])
+    let first = OPERATORS.partition_point(|operator| operator.code < code);
+    OPERATORS.get(first).filter(|operator| operator.code == code)
+}
+
+/// The operator with this code; of two, the one with so many operands, if any.
+pub(crate) fn by_operands(code: u32, operands: usize) -> Option<&'static OperatorInfo> {
+    let first = OPERATORS.partition_point(|operator| operator.code < code);
+    let same = OPERATORS[first..].iter().take_while(|operator| operator.code == code);
+    same.filter(|operator| operator.inputs.len() == operands).last().or(by_code(code))
 }
 
 /// The code of any operator of the schema, by TOSA's name.
@@ -657,42 +817,11 @@ pub(crate) fn code(name: &str) -> Option<u32> {
 
 /// An operator of the schema that is refused: its name and why.
 pub(crate) fn refused(code: u32) -> Option<(&'static str, &'static str)> {
-    const VERSION: &str = "this operator of TOSA 1.1 is not supported";
-    Some(match code {
-        69 => ("CUSTOM", "custom operators have no portable meaning and are never run"),
-        76..=100 if by_code(code).is_none() => (LATER[code as usize - 76], VERSION),
-        _ => return None,
-    })
+    match code {
+        69 => Some(("CUSTOM", "custom operators have no portable meaning and are never run")),
+        _ => None,
+    }
 }
-
-/// Names of the operators of TOSA 1.1, codes 76 to 100.
-const LATER: [&str; 25] = [
-    "MATMUL_T_BLOCK_SCALED",
-    "CAST_FROM_BLOCK_SCALED",
-    "CAST_TO_BLOCK_SCALED",
-    "DIM",
-    "CONCAT_SHAPE",
-    "ADD_SHAPE",
-    "SUB_SHAPE",
-    "MUL_SHAPE",
-    "SLICE_SHAPE",
-    "EXP2_SHAPE",
-    "LOG2_CEIL_SHAPE",
-    "LOG2_FLOOR_SHAPE",
-    "MAX_SHAPE",
-    "MIN_SHAPE",
-    "MOD_SHAPE",
-    "DIV_CEIL_SHAPE",
-    "DIV_FLOOR_SHAPE",
-    "ASSERT_EQUAL_SHAPE",
-    "CONV2D_BLOCK_SCALED",
-    "MAX_POOL2D_ADAPTIVE",
-    "AVG_POOL2D_ADAPTIVE",
-    "RESHAPE_BLOCK_SCALED",
-    "ROW_GATHER_BLOCK_SCALED",
-    "ROW_GATHER",
-    "MATMUL_T",
-];
 
 #[cfg(test)]
 mod tests {
@@ -700,7 +829,8 @@ mod tests {
 
     #[test]
     fn the_table_is_sorted_and_complete() {
-        assert!(OPERATORS.windows(2).all(|pair| pair[0].code < pair[1].code));
+        let order = |operator: &OperatorInfo| (operator.code, operator.inputs.len());
+        assert!(OPERATORS.windows(2).all(|pair| order(&pair[0]) < order(&pair[1])));
         for code in 1..=100 {
             assert!(by_code(code).is_some() != refused(code).is_some(), "code {code}");
         }
@@ -714,7 +844,7 @@ mod tests {
             }
             let uses = operator.inputs.iter().map(|i| i.dtype).chain([operator.output]);
             for used in uses {
-                if let OperandType::Column(column) = used {
+                if let OperandType::Column(column) | OperandType::ZeroPoint(column) = used {
                     assert!(column < operator.columns.len(), "{}", operator.name);
                 }
             }

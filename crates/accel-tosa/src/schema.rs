@@ -32,6 +32,10 @@ table! {
         offset: u64 = 7,
         size: u64 = 8,
         scale_type: u32 = 9,
+        scale_data: Bytes<'a> = 10,
+        block_shape: u32 = 11,
+        scale_offset: u64 = 12,
+        scale_size: u64 = 13,
     }
     /// A shape value.
     TosaShape { name: &'a str = 0, rank: u32 = 1, data: Bytes<'a> = 2 }
@@ -53,7 +57,7 @@ table! {
     FftAttribute { inverse: bool = 0 }
     /// CLAMP.
     ClampAttribute { min: Bytes<'a> = 0, max: Bytes<'a> = 1, nan_mode: u32 = 2 }
-    /// MAXIMUM, MINIMUM (NaN mode), RESIZE (mode).
+    /// MAXIMUM, MINIMUM (NaN mode), RESIZE (mode), operators on block-scaled data (block size).
     ModeAttribute { mode: u32 = 0 }
     /// ARITHMETIC_RIGHT_SHIFT.
     RoundAttribute { round: bool = 0 }

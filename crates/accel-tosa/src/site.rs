@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::flat::Bytes;
 use crate::operators::{Operand, OperandKind, OperatorInfo};
 use crate::schema::TosaOperator;
-use crate::{DType, NanMode, Refusal, Rule, Tensor, TensorId, Version, level};
+use crate::{BLOCK, DType, NanMode, Refusal, Rule, Tensor, TensorId, Version, level};
 
 pub(crate) type Result<T> = std::result::Result<T, Refusal>;
 
@@ -202,6 +202,13 @@ impl<'a> Site<'a> {
         Ok((name, dims))
     }
 
+    /// The elements of the shape operand number `index`, not counting tensors, which must be `N`.
+    pub fn numbers<const N: usize>(&self, index: usize) -> Result<[i64; N]> {
+        let mut values = [0; N];
+        values.copy_from_slice(self.dims(index, N)?.1);
+        Ok(values)
+    }
+
     /// Bytes of the constant operand number `index`.
     pub fn constant(&self, index: usize) -> &'a [u8] {
         let range = self.input(index).constant.as_ref().map_or(0..0, |constant| constant.range.clone());
@@ -322,11 +329,7 @@ impl<'a> Site<'a> {
     pub fn number(&self, index: usize, unsigned: bool, zero: bool) -> Result<i64> {
         let bits = if zero { self.element_bits(index)? } else { self.bits(index)? };
         let dtype = self.input(index).dtype;
-        let width = match dtype {
-            DType::Int4 => 4,
-            other => other.bytes().unwrap_or(0) as u32 * 8,
-        };
-        let unused = 64 - width;
+        let unused = 64 - dtype.bits() as u32;
         if dtype.is_float() {
             return Ok(i64::from(bits << (unused + 1) != 0));
         }
@@ -438,8 +441,22 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The rank and size of a tensor against the level; the message names the tensor.
-pub(crate) fn within_level(tensor: &Tensor) -> std::result::Result<(), String> {
+/// The rank and size of a tensor against the level, and whether the blocks of a block-scaled one are whole; the message
+/// names the tensor.
+pub(crate) fn shape_fits(tensor: &Tensor) -> std::result::Result<(), (Rule, String)> {
+    within_level(tensor).map_err(|message| (Rule::Level, message))?;
+    if tensor.dtype.values().is_some() && tensor.scales_shape().is_none() {
+        let message = format!(
+            "the block-scaled tensor {:?} has the shape {}; its last dimension must be a multiple of {BLOCK}.",
+            tensor.name,
+            show(&tensor.shape)
+        );
+        return Err((Rule::ErrorIf, message));
+    }
+    Ok(())
+}
+
+fn within_level(tensor: &Tensor) -> std::result::Result<(), String> {
     if tensor.shape.len() > level::MAX_RANK {
         return Err(format!(
             "the tensor {:?} has rank {}, above the {} of MAX_RANK in level 8K.",

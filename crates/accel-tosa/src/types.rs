@@ -18,14 +18,15 @@ impl Site<'_> {
     pub fn row(&self, accumulator: Option<DType>) -> Result<&'static TypeRow> {
         self.since()?;
         let accumulator = self.info.column("accumulator").zip(accumulator);
-        let fits = |wanted: OperandType, found: DType, row: &TypeRow| match wanted {
-            OperandType::Column(column) => row.types[column] == found,
-            OperandType::Fixed(dtype) => dtype == found,
-            OperandType::Checked => true,
+        let fits = |wanted: OperandType, found: DType, row: &TypeRow| {
+            wanted.of(row.types).is_none_or(|wanted| wanted == found)
         };
         let found = self.rows().find(|row| {
             accumulator.is_none_or(|(column, dtype)| row.types[column] == dtype)
-                && self.outputs().all(|output| fits(self.info.output, output.dtype, row))
+                && self
+                    .outputs()
+                    .enumerate()
+                    .all(|(index, output)| fits(self.info.result(index), output.dtype, row))
                 && self.inputs().all(|(index, tensor)| fits(self.description(index).dtype, tensor.dtype, row))
         });
         found.ok_or_else(|| self.no_row(accumulator.map(|(_, dtype)| dtype)))

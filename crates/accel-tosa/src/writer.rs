@@ -20,9 +20,8 @@ pub use opened::opened;
 
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, VOffsetT, WIPOffset};
 
-use crate::DType;
 use crate::flat::slot;
-use crate::operators;
+use crate::{BLOCK, DType, operators};
 
 /// The attribute table of an operator.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,7 +78,7 @@ pub enum Attribute {
         /// NaN mode.
         nan_mode: u32,
     },
-    /// MAXIMUM, MINIMUM (the NaN mode), RESIZE (1 NEAREST, 2 BILINEAR).
+    /// MAXIMUM, MINIMUM (the NaN mode), RESIZE (1 NEAREST, 2 BILINEAR), operators on block-scaled data (the block size).
     Mode(u32),
     /// ARITHMETIC_RIGHT_SHIFT.
     Round(bool),
@@ -124,6 +123,12 @@ pub struct RawTensor {
     pub unranked: bool,
     /// Size of data kept outside the file.
     pub external_size: u64,
+    /// Type number of a block-scaled tensor's scales.
+    pub scale_type: u32,
+    /// How many of its elements share a scale.
+    pub block_shape: u32,
+    /// The scales of a constant.
+    pub scale_data: Vec<u8>,
 }
 
 /// An operator with every field that a file can carry.
@@ -191,6 +196,10 @@ impl Writer {
             dtype: dtype.code(),
             ..RawTensor::default()
         };
+        let tensor = match dtype.values() {
+            Some(_) => RawTensor { scale_type: DType::Fp8UE8M0.code(), block_shape: BLOCK, ..tensor },
+            None => tensor,
+        };
         self.tensors.push(tensor);
         let last = self.tensors.len() - 1;
         &mut self.tensors[last]
@@ -213,6 +222,14 @@ impl Writer {
     /// Adds a constant: the tensor and its CONST. `data` is little-endian, as [`DType::bytes`] counts.
     pub fn constant(&mut self, name: &str, dtype: DType, shape: &[i32], data: &[u8]) {
         self.tensor(name, dtype, shape).data = data.to_vec();
+        self.raw("CONST", Attribute::None, &[], &[name]);
+    }
+
+    /// Adds a constant of a block-scaled type.
+    pub fn scaled_constant(&mut self, name: &str, dtype: DType, shape: &[i32], values: &[u8], scales: &[u8]) {
+        let tensor = self.tensor(name, dtype, shape);
+        tensor.data = values.to_vec();
+        tensor.scale_data = scales.to_vec();
         self.raw("CONST", Attribute::None, &[], &[name]);
     }
 
@@ -394,7 +411,8 @@ fn write_attribute<'b>(b: &mut Builder<'b>, attribute: &Attribute) -> WIPOffset<
 fn write_tensor<'b>(b: &mut Builder<'b>, tensor: &RawTensor) -> WIPOffset<UnionWIPOffset> {
     let name = b.create_string(&tensor.name);
     let shape = b.create_vector(&tensor.shape);
-    let data = (!tensor.data.is_empty()).then(|| b.create_vector(&tensor.data));
+    let [data, scales] =
+        [&tensor.data, &tensor.scale_data].map(|bytes| (!bytes.is_empty()).then(|| b.create_vector(bytes)));
     table(b, |t| {
         t.push_slot_always(slot(0), name);
         t.push_slot_always(slot(1), shape);
@@ -405,6 +423,11 @@ fn write_tensor<'b>(b: &mut Builder<'b>, tensor: &RawTensor) -> WIPOffset<UnionW
         t.push_slot(slot(4), tensor.variable, false);
         t.push_slot(slot(5), tensor.unranked, false);
         t.push_slot(slot(8), tensor.external_size, 0);
+        t.push_slot(slot(9), tensor.scale_type, 0);
+        if let Some(scales) = scales {
+            t.push_slot_always(slot(10), scales);
+        }
+        t.push_slot(slot(11), tensor.block_shape, 0);
     })
 }
 

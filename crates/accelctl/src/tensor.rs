@@ -6,7 +6,7 @@ use half::{bf16, f16};
 
 use crate::npy::Npy;
 
-const TYPES: [DType; 13] = [
+const TYPES: [DType; 18] = [
     DType::Bool,
     DType::Int4,
     DType::Int8,
@@ -19,7 +19,12 @@ const TYPES: [DType; 13] = [
     DType::Shape,
     DType::Fp8E4M3,
     DType::Fp8E5M2,
+    DType::Fp6E2M3,
+    DType::Fp6E3M2,
+    DType::Fp4E2M1,
+    DType::Fp8UE8M0,
     DType::Int64,
+    DType::MxInt8,
 ];
 
 /// A slot with its type understood.
@@ -63,7 +68,7 @@ impl Slot {
                 array.kind
             ));
         }
-        if array.shape != self.shape {
+        if array.shape != self.npy_shape() {
             return Err(format!(
                 "input {} has another shape than the array's {:?}",
                 self.describe(),
@@ -87,7 +92,17 @@ impl Slot {
             DType::Int48 => bytes.chunks_exact(6).flat_map(|value| int48(value).to_le_bytes()).collect(),
             _ => bytes.to_vec(),
         };
-        Npy { kind: kinds(self.dtype)[0].into(), shape: self.shape.clone(), data }
+        Npy { kind: kinds(self.dtype)[0].into(), shape: self.npy_shape(), data }
+    }
+
+    /// The array's shape: the tools keep FP6 and FP4 packed, so that the last dimension counts bytes.
+    fn npy_shape(&self) -> Vec<u64> {
+        let mut shape = self.shape.clone();
+        if let (DType::Fp6E2M3 | DType::Fp6E3M2 | DType::Fp4E2M1, Some(last)) = (self.dtype, shape.last_mut())
+        {
+            *last = (*last * self.dtype.bits() as u64).div_ceil(8);
+        }
+        shape
     }
 
     fn elements(&self) -> usize {
@@ -107,7 +122,15 @@ fn kinds(dtype: DType) -> &'static [&'static str] {
         DType::Fp32 => &["f4"],
         DType::Fp16 => &["f2"],
         DType::Bf16 => &["V2"],
-        DType::Fp8E4M3 => &["V1", "u1"],
+        DType::Fp8E4M3 | DType::Fp8UE8M0 => &["V1", "u1"],
+        // MXINT8's bytes, and those that FP6 and FP4 share. No slot has a block-scaled type, whose values and scales have slots each.
+        DType::Fp6E2M3 | DType::Fp6E3M2 | DType::Fp4E2M1 | DType::MxInt8 => &["u1"],
+        DType::Bs32Fp8E4M3
+        | DType::Bs32Fp8E5M2
+        | DType::Bs32Fp6E2M3
+        | DType::Bs32Fp6E3M2
+        | DType::Bs32Fp4E2M1
+        | DType::Bs32MxInt8 => &[],
         // `f1` is how ml_dtypes saves this type.
         DType::Fp8E5M2 => &["u1", "V1", "f1"],
     }
@@ -131,6 +154,13 @@ pub fn values(dtype: DType, array: &Npy) -> Vec<f64> {
             DType::Fp8E4M3 => of(data, |[b]| e4m3(b)),
             // E5M2 is the upper half of binary16.
             DType::Fp8E5M2 => of(data, |[b]| f16::from_bits(u16::from(b) << 8).into()),
+            DType::Fp6E2M3 => sextets(data).map(|bits| mini(bits, 6, 3)).collect(),
+            DType::Fp6E3M2 => sextets(data).map(|bits| mini(bits, 6, 2)).collect(),
+            DType::Fp4E2M1 => data.iter().flat_map(|&b| [mini(b & 15, 4, 1), mini(b >> 4, 4, 1)]).collect(),
+            DType::Fp8UE8M0 => {
+                of(data, |[b]| if b == 255 { f64::NAN } else { 2f64.powi(i32::from(b) - 127) })
+            }
+            DType::MxInt8 => of(data, |[b]| f64::from(b as i8) / 64.0),
             _ => of(data, |[b]| b.into()),
         },
     }
@@ -142,13 +172,25 @@ fn of<const N: usize>(data: &[u8], value: impl Fn([u8; N]) -> f64) -> Vec<f64> {
 
 /// OCP E4M3: no infinities, NaN is all ones.
 fn e4m3(bits: u8) -> f64 {
-    let sign = if bits & 0x80 == 0 { 1.0 } else { -1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 3 & 15), f64::from(bits & 7));
-    match exponent {
-        15 if bits & 7 == 7 => f64::NAN,
-        0 => sign * fraction * 2f64.powi(-9),
-        _ => sign * (1.0 + fraction / 8.0) * 2f64.powi(exponent - 7),
-    }
+    if bits & 0x7f == 0x7f { f64::NAN } else { mini(bits, 8, 3) }
+}
+
+/// A float of `width` bits, `fraction` of them its fraction, of a format whose codes are all numbers.
+fn mini(bits: u8, width: u32, fraction: u32) -> f64 {
+    let sign = if bits >> (width - 1) & 1 == 0 { 1.0 } else { -1.0 };
+    let magnitude = u32::from(bits) & ((1 << (width - 1)) - 1);
+    let bias = (1 << (width - fraction - 2)) - 1;
+    let (field, part) = (magnitude >> fraction, magnitude & ((1 << fraction) - 1));
+    let count = if field > 0 { part | 1 << fraction } else { part };
+    sign * f64::from(count) * 2f64.powi(field.max(1) as i32 - bias - fraction as i32)
+}
+
+/// Groups of six bits, the first in the lowest.
+fn sextets(data: &[u8]) -> impl Iterator<Item = u8> {
+    data.as_chunks().0.iter().flat_map(|&[a, b, c]| {
+        let word = u32::from_le_bytes([a, b, c, 0]);
+        [0, 6, 12, 18].map(|shift| (word >> shift & 63) as u8)
+    })
 }
 
 fn int48(bytes: &[u8]) -> i64 {
@@ -207,16 +249,20 @@ mod tests {
             let kind = kinds(dtype)[0];
             let size: usize = kind[1..].parse().unwrap();
             // Small positive and negative numbers, as each type's own bytes.
+            let packed = [DType::Fp6E2M3, DType::Fp6E3M2, DType::Fp4E2M1].contains(&dtype);
+            let count = if packed { 8 } else { 5 };
             let data: Vec<u8> = match dtype {
                 DType::Int4 => vec![1, 0xf8, 7, 0xff, 3],
                 DType::Int48 => {
                     [5i64, -5, 1 << 46, -(1 << 46), 0].iter().flat_map(|v| v.to_le_bytes()).collect()
                 }
+                _ if packed => (0..dtype.bits() as u8).collect(),
                 _ => (0..5 * size as u8).collect(),
             };
-            let bytes = dtype.bytes().map_or(3, |bytes| 5 * bytes) as u64;
-            let slot = slot(dtype, &[5], bytes);
-            let array = Npy { kind: kind.into(), shape: vec![5], data };
+            let bytes = (count * dtype.bits() as u64).div_ceil(8);
+            let slot = slot(dtype, &[count], bytes);
+            let shape = vec![if packed { bytes } else { count }];
+            let array = Npy { kind: kind.into(), shape, data };
             let bound = slot.to_device(&array).unwrap();
             assert_eq!(bound.len() as u64, bytes, "{dtype}");
             assert_eq!(slot.to_npy(&bound), array, "{dtype}");
@@ -232,8 +278,8 @@ mod tests {
         assert_eq!(error, "input t FP32 [2, 3] takes NumPy type f4, and the array is f8");
         let error = slot.to_device(&array("f4", &[3, 2])).unwrap_err();
         assert_eq!(error, "input t FP32 [2, 3] has another shape than the array's [3, 2]");
-        let info = SlotInfo { name: "x".into(), dtype: "FP4".into(), shape: vec![], bytes: 1, output: false };
-        assert!(Slot::new(info).unwrap_err().contains("FP4"));
+        let info = SlotInfo { name: "x".into(), dtype: "FP5".into(), shape: vec![], bytes: 1, output: false };
+        assert!(Slot::new(info).unwrap_err().contains("FP5"));
     }
 
     #[test]
@@ -248,6 +294,13 @@ mod tests {
         assert_eq!(one(DType::Fp8E5M2, "u1", &[0x3c]), 1.0);
         assert_eq!(one(DType::Bf16, "V2", &[0x80, 0xbf]), -1.0);
         assert_eq!(one(DType::Fp16, "f2", &[0x00, 0x3c]), 1.0);
+        assert_eq!(one(DType::Fp6E2M3, "u1", &[0x1f, 0, 0]), 7.5);
+        assert_eq!(one(DType::Fp6E3M2, "u1", &[0x3f, 0, 0]), -28.0);
+        assert_eq!(one(DType::Fp6E3M2, "u1", &[1, 0, 0]), 0.0625);
+        assert_eq!(one(DType::Fp4E2M1, "u1", &[0x0f]), -6.0);
+        assert_eq!(one(DType::Fp8UE8M0, "V1", &[128]), 2.0);
+        assert!(one(DType::Fp8UE8M0, "V1", &[255]).is_nan());
+        assert_eq!(one(DType::MxInt8, "u1", &[0x81]), -127.0 / 64.0);
         assert_eq!(one(DType::Bool, "b1", &[1]), 1.0);
         assert_eq!(one(DType::Int8, "i1", &[0xff]), -1.0);
     }

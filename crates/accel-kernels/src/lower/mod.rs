@@ -1,6 +1,7 @@
 //! Walks a graph in order and asks the kernel family of each operator for its launches.
 
 mod blocked;
+mod blocks;
 mod control;
 pub(crate) mod conv;
 mod depthwise;
@@ -26,6 +27,7 @@ pub(crate) use matrix::smallest_geometry;
 
 use accel_tosa::{Block, Graph, Node, Op, Refusal, Rule, TensorId};
 
+use crate::blocks::take_apart;
 use crate::builder::{Builder, Value};
 use crate::encoded;
 use crate::epilogue::Epilogue;
@@ -43,6 +45,8 @@ const MAX_OPERATORS: usize = 16_384;
 /// # Errors
 /// A refusal of kind [`Rule::Unsupported`] that names the operator when no kernel covers it.
 pub fn lower(graph: &Graph, caps: &DeviceCaps) -> Result<Plan, Refusal> {
+    let apart = take_apart(graph);
+    let graph = apart.as_ref().unwrap_or(graph);
     let widened = widen(graph);
     let graph = widened.as_ref().unwrap_or(graph);
     let count = operators(&graph.nodes);
@@ -119,6 +123,8 @@ fn settle<'a>(builder: &mut Builder<'a>, nodes: &'a [Node], rest: &mut Vec<&'a N
 fn lower_node(builder: &mut Builder<'_>, node: &Node, epilogue: Option<&Epilogue>) -> Result<(), Refusal> {
     match &node.op {
         _ if wide::is_needed(builder, node) => wide::lower(builder, node),
+        Op::CastFromBlockScaled => blocks::decode(builder, node),
+        Op::CastToBlockScaled => blocks::encode(builder, node),
         Op::Concat { axis } => movers::concat(builder, node, *axis),
         Op::Conv2d(attrs) if window::is_needed(builder, node) => window::conv2d(builder, node, attrs),
         Op::DepthwiseConv2d(attrs) if window::is_needed(builder, node) => {

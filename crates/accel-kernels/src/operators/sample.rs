@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use accel_tosa::operators::{OperandKind, OperandType, OperatorInfo, TypeRow};
 use accel_tosa::{
-    BinaryOp, Block, CompareOp, Constant, Conv3dAttrs, ConvAttrs, DType, Graph, LogicalOp, NanMode, Node, Op,
-    PoolAttrs, Profile, ReduceOp, RescaleAttrs, ResizeAttrs, ResizeMode, Rounding, Tensor, TensorId,
-    TransposeConvAttrs, UnaryOp, Variable, Version,
+    BLOCK, BinaryOp, Block, CompareOp, Constant, Conv3dAttrs, ConvAttrs, DType, Graph, LogicalOp, NanMode,
+    Node, Op, PoolAttrs, Profile, ReduceOp, RescaleAttrs, ResizeAttrs, ResizeMode, Rounding, Tensor,
+    TensorId, TransposeConvAttrs, UnaryOp, Variable, Version,
 };
 
-/// Shape of most operands.
-const IMAGE: &[u32] = &[1, 2, 2, 4];
+/// Shape of most operands, with a block of channels.
+const IMAGE: &[u32] = &[1, 2, 2, 32];
+/// Shape of the scales of such an image.
+const SCALES: &[u32] = &[1, 2, 2, 1];
 
 /// The operator on operands of the row's types; `None` for an operator that is not known here.
 pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
@@ -21,30 +23,24 @@ pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
         return Some(gone(row.types[0]));
     }
     let (op, shapes, output_shape) = sample(info, row)?;
-    let resolve = |operand: OperandType, index: usize| match operand {
-        OperandType::Column(column) => row.types[column],
-        OperandType::Fixed(dtype) => dtype,
-        // Only RESCALE's multiplier.
-        OperandType::Checked if index == 1 => DType::Int32,
-        OperandType::Checked => row.types[0],
-    };
+    // The operators' own checks decide about RESCALE's multiplier and about indices.
+    let resolve = |operand: OperandType| operand.of(row.types).unwrap_or(DType::Int32);
     let operands = info
         .inputs
         .iter()
-        .enumerate()
-        .filter(|(_, operand)| matches!(operand.kind, OperandKind::Data | OperandKind::ConstantData));
+        .filter(|operand| matches!(operand.kind, OperandKind::Data | OperandKind::ConstantData));
     let artifact: Arc<[u8]> = vec![0; 4096].into();
     let mut tensors: Vec<Tensor> = operands
         .zip(&shapes)
-        .map(|((index, operand), shape)| {
+        .map(|(operand, shape)| {
             let mut tensor = Tensor {
                 name: operand.name.to_owned(),
-                dtype: resolve(operand.dtype, index),
+                dtype: resolve(operand.dtype),
                 shape: shape.to_vec(),
                 constant: None,
             };
             if operand.kind == OperandKind::ConstantData {
-                tensor.constant = Some(Constant { range: 0..tensor.bytes() as usize });
+                tensor.constant = Some(constant(&tensor));
             }
             tensor
         })
@@ -53,12 +49,16 @@ pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
     let inputs = node_inputs.iter().copied().filter(|id| tensors[id.0 as usize].constant.is_none()).collect();
     let outputs: Vec<TensorId> =
         (0..info.results).map(|result| TensorId((tensors.len() + result) as u32)).collect();
-    tensors.extend(outputs.iter().map(|id| Tensor {
+    tensors.extend(outputs.iter().enumerate().map(|(index, id)| Tensor {
         name: format!("output {}", id.0),
-        dtype: resolve(info.output, usize::MAX),
+        dtype: resolve(info.result(index)),
         shape: output_shape.to_vec(),
         constant: None,
     }));
+    if info.scales {
+        let scales = &mut tensors[outputs[1].0 as usize];
+        scales.shape.last_mut().into_iter().for_each(|last| *last /= BLOCK);
+    }
     let mut graph = Graph {
         artifact,
         version: Version { major: 1, minor: 0, patch: 0, draft: false },
@@ -73,9 +73,17 @@ pub(super) fn graph(info: &OperatorInfo, row: &TypeRow) -> Option<Graph> {
     match op {
         Some(op) => graph.nodes.push(Node { position: 0, op, inputs: node_inputs, outputs }),
         // A CONST leaves no node behind.
-        None => graph.tensors[outputs[0].0 as usize].constant = Some(Constant { range: 0..64 }),
+        None => {
+            let tensor = &mut graph.tensors[outputs[0].0 as usize];
+            tensor.constant = Some(constant(tensor));
+        }
     }
     Some(graph)
+}
+
+/// Zeros.
+fn constant(tensor: &Tensor) -> Constant {
+    Constant { range: 0..tensor.bytes() as usize, scales: 0..(tensor.elements() / u64::from(BLOCK)) as usize }
 }
 
 /// What is left of an operator that makes a shape of a tensor: the tensor.
@@ -132,7 +140,7 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
     };
     let pool = PoolAttrs { kernel: [1; 2], stride: [1; 2], pad: [0; 4] };
     let image = |op: Op, operands: usize| (Some(op), vec![IMAGE; operands], IMAGE);
-    let reduce = |op: ReduceOp| (Some(Op::Reduce { op, axis: 3 }), vec![IMAGE], [1, 2, 2, 1].as_slice());
+    let reduce = |op: ReduceOp| (Some(Op::Reduce { op, axis: 3 }), vec![IMAGE], SCALES);
     let unary = |op: UnaryOp| image(Op::Unary(op), 1);
     let binary = |op: BinaryOp| image(Op::Binary(op), 2);
     Some(match info.name {
@@ -142,7 +150,7 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
             image(Op::AvgPool2d { pool, acc_type, input_zp: 0, output_zp: 0 }, 1)
         }
         "MAX_POOL2D" | "MAX_POOL2D_ADAPTIVE" => image(Op::MaxPool2d { pool, nan_mode }, 1),
-        "CONV2D" => (Some(Op::Conv2d(conv)), vec![IMAGE, &[4, 1, 1, 4], &[4]], IMAGE),
+        "CONV2D" => (Some(Op::Conv2d(conv)), vec![IMAGE, &[32, 1, 1, 32], &[32]], IMAGE),
         "CONV3D" => {
             let op = Op::Conv3d(Conv3dAttrs {
                 pad: [0; 6],
@@ -152,7 +160,7 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
                 input_zp: 0,
                 weight_zp: 0,
             });
-            (Some(op), vec![&[1, 1, 2, 2, 4], &[4, 1, 1, 1, 4], &[4]], &[1, 1, 2, 2, 4])
+            (Some(op), vec![&[1, 1, 2, 2, 32], &[32, 1, 1, 1, 32], &[32]], &[1, 1, 2, 2, 32])
         }
         "TRANSPOSE_CONV2D" => {
             let op = Op::TransposeConv2d(TransposeConvAttrs {
@@ -162,17 +170,25 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
                 input_zp: 0,
                 weight_zp: 0,
             });
-            (Some(op), vec![IMAGE, &[4, 1, 1, 4], &[4]], IMAGE)
+            (Some(op), vec![IMAGE, &[32, 1, 1, 32], &[32]], IMAGE)
         }
-        "DEPTHWISE_CONV2D" => (Some(Op::DepthwiseConv2d(conv)), vec![IMAGE, &[1, 1, 4, 1], &[4]], IMAGE),
+        "DEPTHWISE_CONV2D" => (Some(Op::DepthwiseConv2d(conv)), vec![IMAGE, &[1, 1, 32, 1], &[32]], IMAGE),
         "FFT2D" => (Some(Op::Fft2d { inverse: false }), vec![&[1, 2, 4]; 2], &[1, 2, 4]),
         "RFFT2D" => (Some(Op::Rfft2d), vec![&[1, 2, 4]], [1, 2, 3].as_slice()),
         "MATMUL" => {
             (Some(Op::MatMul { a_zp: 0, b_zp: 0 }), vec![&[1, 2, 4], &[1, 4, 2]], [1, 2, 2].as_slice())
         }
-        "MATMUL_T" => {
-            (Some(Op::MatMulT { a_zp: 0, b_zp: 0 }), vec![&[1, 2, 4], &[1, 2, 4]], [1, 2, 2].as_slice())
+        "MATMUL_T" => (Some(Op::MatMulT { a_zp: 0, b_zp: 0 }), vec![&[1, 2, 32]; 2], [1, 2, 2].as_slice()),
+        "MATMUL_T_BLOCK_SCALED" => {
+            let shapes: Vec<&[u32]> = vec![&[1, 2, 32], &[1, 2, 1], &[1, 2, 32], &[1, 2, 1]];
+            (Some(Op::MatMulTBlockScaled), shapes, &[1, 2, 2])
         }
+        "CONV2D_BLOCK_SCALED" => {
+            let shapes: Vec<&[u32]> = vec![IMAGE, SCALES, &[32, 1, 1, 32], &[32, 1, 1, 1], &[32]];
+            (Some(Op::Conv2dBlockScaled(conv)), shapes, IMAGE)
+        }
+        "CAST_FROM_BLOCK_SCALED" => (Some(Op::CastFromBlockScaled), vec![IMAGE, SCALES], IMAGE),
+        "CAST_TO_BLOCK_SCALED" => image(Op::CastToBlockScaled, 1),
         "CLAMP" => image(Op::Clamp { min: 0, max: 0, nan_mode }, 1),
         "ERF" => unary(UnaryOp::Erf),
         "SIGMOID" => unary(UnaryOp::Sigmoid),
@@ -221,14 +237,21 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
         "REDUCE_PRODUCT" => reduce(ReduceOp::Product),
         "REDUCE_SUM" => reduce(ReduceOp::Sum),
         "CONCAT" => image(Op::Concat { axis: 0 }, 1),
-        "PAD" => (Some(Op::Pad { padding: vec![[0, 1]; 4], value: 0 }), vec![IMAGE], &[2, 3, 3, 5]),
-        "RESHAPE" => (Some(Op::Reshape), vec![IMAGE], &[16]),
+        "PAD" => (Some(Op::Pad { padding: vec![[0, 1]; 4], value: 0 }), vec![IMAGE], &[2, 3, 3, 33]),
+        "RESHAPE_BLOCK_SCALED" if info.scales => (Some(Op::ReshapeBlockScaled), vec![IMAGE, SCALES], &[128]),
+        "RESHAPE" | "RESHAPE_BLOCK_SCALED" => (Some(Op::Reshape), vec![IMAGE], &[128]),
         "REVERSE" => image(Op::Reverse { axis: 1 }, 1),
         "SLICE" => (Some(Op::Slice { start: vec![0, 1, 0, 1] }), vec![IMAGE], &[1, 1, 2, 2]),
-        "TILE" => (Some(Op::Tile), vec![IMAGE], &[1, 4, 2, 8]),
-        "TRANSPOSE" => (Some(Op::Transpose { perms: vec![0, 2, 3, 1] }), vec![IMAGE], &[1, 2, 4, 2]),
+        "TILE" => (Some(Op::Tile), vec![IMAGE], &[1, 4, 2, 64]),
+        "TRANSPOSE" => (Some(Op::Transpose { perms: vec![0, 2, 3, 1] }), vec![IMAGE], &[1, 2, 32, 2]),
         "GATHER" => (Some(Op::Gather), vec![&[1, 2, 4], &[1, 2]], [1, 2, 4].as_slice()),
-        "ROW_GATHER" => (Some(Op::RowGather { run: 2 }), vec![&[1, 2, 4], &[1, 2]], [1, 4, 4].as_slice()),
+        "ROW_GATHER_BLOCK_SCALED" if info.scales => {
+            let shapes: Vec<&[u32]> = vec![&[1, 2, 32], &[1, 2, 1], &[1, 2]];
+            (Some(Op::RowGatherBlockScaled { run: 2 }), shapes, &[1, 4, 32])
+        }
+        "ROW_GATHER" | "ROW_GATHER_BLOCK_SCALED" => {
+            (Some(Op::RowGather { run: 2 }), vec![&[1, 2, 32], &[1, 2]], [1, 4, 32].as_slice())
+        }
         "SCATTER" => (Some(Op::Scatter), vec![&[1, 2, 4], &[1, 2], &[1, 2, 4]], [1, 2, 4].as_slice()),
         "RESIZE" => {
             // The wider results are BILINEAR's alone, the narrow integers NEAREST's.
@@ -249,7 +272,7 @@ fn sample(info: &OperatorInfo, row: &TypeRow) -> Option<Sample> {
             };
             (Some(Op::Rescale(attrs)), vec![IMAGE, &[1], &[1]], IMAGE)
         }
-        "CONST" => (None, vec![], &[16]),
+        "CONST" => (None, vec![], &[32]),
         "VARIABLE" => (None, vec![], &[16]),
         "VARIABLE_WRITE" => image(Op::VariableWrite { variable: 0 }, 1),
         "VARIABLE_READ" => image(Op::VariableRead { variable: 0 }, 1),

@@ -1,12 +1,14 @@
-//! Rows of types for operators of TOSA 1.1 that multiply any two floating-point types.
+//! Rows of types for operators of TOSA 1.1 that multiply any two floating-point types, block-scaled ones included.
 
-use super::{
-    EXT_BF16, EXT_BF16_E4M3, EXT_BF16_E5M2, EXT_E4M3, EXT_E4M3_E5M2, EXT_E5M2, ProfileNeed, TypeRow, V1_0,
-    V1_1,
-};
+use super::scaled;
+use super::{BF16, E4M3, E5M2, ProfileNeed, TypeRow, V1_1};
 use crate::DType::{self, Bf16, Fp8E4M3, Fp8E5M2, Fp16, Fp32};
 
-const FLOATS: [DType; 5] = [Fp8E4M3, Fp8E5M2, Fp16, Bf16, Fp32];
+/// What can be multiplied: floats, and block-scaled types, which are like FP8 here.
+const OPERANDS: [DType; 11] = {
+    let [a, b, c, d, e, f] = DType::BLOCK_SCALED;
+    [Fp8E4M3, Fp8E5M2, Fp16, Bf16, Fp32, a, b, c, d, e, f]
+};
 
 /// What a result may be: its type, the accumulator's, and the operands of another kind that rule it out.
 type Result = (DType, DType, &'static [DType]);
@@ -19,11 +21,11 @@ const RESULTS: [Result; 5] = [
     (Bf16, Fp32, &[Fp16, Fp32]),
 ];
 
-const fn is(a: DType, b: DType) -> bool {
+pub(super) const fn is(a: DType, b: DType) -> bool {
     a as u32 == b as u32
 }
 
-const fn among(dtype: DType, list: &[DType]) -> bool {
+pub(super) const fn among(dtype: DType, list: &[DType]) -> bool {
     let mut at = 0;
     while at < list.len() {
         if is(dtype, list[at]) {
@@ -48,7 +50,8 @@ const fn convolves([a, b, output, accumulator]: [DType; 4]) -> bool {
             Fp16 => is(output, Fp16),
             Fp32 => true,
             Bf16 => is(output, Bf16) && is(accumulator, Fp32),
-            _ => is(output, Fp16) && is(accumulator, Fp16),
+            Fp8E4M3 | Fp8E5M2 => is(output, Fp16) && is(accumulator, Fp16),
+            _ => false,
         };
     found && !before
 }
@@ -64,17 +67,19 @@ const fn multiplies([a, b, output, same]: [DType; 4]) -> bool {
 }
 
 /// Rows of [`CONVOLVED`].
-pub(super) const CONVOLUTIONS: usize = 55;
+pub(super) const CONVOLUTIONS: usize = 439;
 /// Rows of [`MULTIPLIED`].
-pub(super) const PRODUCTS: usize = 41;
+pub(super) const PRODUCTS: usize = 221;
 
 /// CONV2D of 1.1: input, weight, output, accumulator.
-pub(super) const CONVOLVED: [TypeRow; CONVOLUTIONS] = rows(&CONVOLVED_TYPES, 4);
+pub(super) static CONVOLVED: [TypeRow; CONVOLUTIONS] = rows(&CONVOLVED_TYPES, 4, &CONVOLVED_NEEDS);
 /// MATMUL_T: A, B, output.
-pub(super) const MULTIPLIED: [TypeRow; PRODUCTS] = rows(&MULTIPLIED_TYPES, 3);
+pub(super) static MULTIPLIED: [TypeRow; PRODUCTS] = rows(&MULTIPLIED_TYPES, 3, &MULTIPLIED_NEEDS);
 
 static CONVOLVED_TYPES: [[DType; 4]; CONVOLUTIONS] = list(true);
 static MULTIPLIED_TYPES: [[DType; 4]; PRODUCTS] = list(false);
+static CONVOLVED_NEEDS: [Needs; CONVOLUTIONS] = needs(&CONVOLVED_TYPES, true);
+static MULTIPLIED_NEEDS: [Needs; PRODUCTS] = needs(&MULTIPLIED_TYPES, false);
 
 /// Every row of the one operator or the other. A wrong `N` does not compile.
 const fn list<const N: usize>(convolution: bool) -> [[DType; 4]; N] {
@@ -82,8 +87,10 @@ const fn list<const N: usize>(convolution: bool) -> [[DType; 4]; N] {
     let mut list = [[Fp32; 4]; N];
     let mut count = 0;
     let mut number = 0;
-    while number < 5 * 5 * 3 * 3 {
-        let row = [FLOATS[number / 45], FLOATS[number / 9 % 5], outputs[number / 3 % 3], outputs[number % 3]];
+    while number < OPERANDS.len() * OPERANDS.len() * 9 {
+        let (pair, result) = (number / 9, number % 9);
+        let [a, b] = [OPERANDS[pair / OPERANDS.len()], OPERANDS[pair % OPERANDS.len()]];
+        let row = [a, b, outputs[result / 3], outputs[result % 3]];
         if if convolution { convolves(row) } else { multiplies(row) } {
             list[count] = row;
             count += 1;
@@ -94,41 +101,69 @@ const fn list<const N: usize>(convolution: bool) -> [[DType; 4]; N] {
     list
 }
 
-const fn rows<const N: usize>(types: &'static [[DType; 4]; N], columns: usize) -> [TypeRow; N] {
-    const BLANK: TypeRow =
-        TypeRow { types: &[], profile: ProfileNeed::Float, extension: None, version: V1_1 };
-    let mut rows = [BLANK; N];
+/// Extensions that a row needs, and how many they are.
+pub(super) type Needs = ([&'static str; 6], usize);
+
+const fn needs<const N: usize>(types: &[[DType; 4]; N], convolution: bool) -> [Needs; N] {
+    let mut list = [([""; 6], 0); N];
     let mut at = 0;
     while at < N {
         let [a, b, output, _] = types[at];
-        rows[at].types = types[at].split_at(columns).0;
-        rows[at].extension = extension([a, b, output]);
+        list[at] = extensions(&[a, b, output], convolution);
         at += 1;
     }
-    rows
+    list
 }
 
-const fn extension(types: [DType; 3]) -> Option<&'static str> {
-    match (among(Bf16, &types), among(Fp8E4M3, &types), among(Fp8E5M2, &types)) {
-        (false, false, false) => None,
-        (true, false, false) => Some(EXT_BF16),
-        (false, true, false) => Some(EXT_E4M3),
-        (false, false, true) => Some(EXT_E5M2),
-        (true, true, false) => Some(EXT_BF16_E4M3),
-        (true, false, true) => Some(EXT_BF16_E5M2),
-        (false, true, true) => Some(EXT_E4M3_E5M2),
-        (true, true, true) => Some("EXT-BF16, EXT-FP8E4M3 and EXT-FP8E5M2"),
+/// The extensions of types; `convolution` for those of one on block-scaled data.
+pub(super) const fn extensions(types: &[DType], convolution: bool) -> Needs {
+    let mut list = [""; 6];
+    let mut count = 0;
+    let floats = [(Bf16, BF16), (Fp8E4M3, E4M3), (Fp8E5M2, E5M2)];
+    let mut at = 0;
+    while at < floats.len() {
+        if among(floats[at].0, types) {
+            list[count] = floats[at].1;
+            count += 1;
+        }
+        at += 1;
     }
+    let mut scaled = false;
+    at = 0;
+    while at < DType::BLOCK_SCALED.len() {
+        if among(DType::BLOCK_SCALED[at], types) {
+            if !scaled {
+                list[count] = scaled::COMMON;
+                count += 1;
+            }
+            scaled = true;
+            list[count] = scaled::EXTENSIONS[at];
+            count += 1;
+        }
+        at += 1;
+    }
+    if scaled && convolution {
+        list[count] = scaled::CONVOLUTION;
+        count += 1;
+    }
+    (list, count)
 }
 
-/// Two tables as one.
-pub(super) const fn join<const N: usize>(first: &[TypeRow], second: &[TypeRow]) -> [TypeRow; N] {
-    const BLANK: TypeRow =
-        TypeRow { types: &[], profile: ProfileNeed::Either, extension: None, version: V1_0 };
+/// A row to be filled in.
+pub(super) const BLANK: TypeRow =
+    TypeRow { types: &[], profile: ProfileNeed::Float, extensions: &[], version: V1_1 };
+
+/// A row for the first `columns` of each list of types.
+pub(super) const fn rows<const N: usize, const W: usize>(
+    types: &'static [[DType; W]; N],
+    columns: usize,
+    needs: &'static [Needs; N],
+) -> [TypeRow; N] {
     let mut rows = [BLANK; N];
     let mut at = 0;
     while at < N {
-        rows[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
+        rows[at].types = types[at].split_at(columns).0;
+        rows[at].extensions = needs[at].0.split_at(needs[at].1).0;
         at += 1;
     }
     rows

@@ -1,8 +1,9 @@
 //! Convolutions, pools and MATMUL.
 
+use super::blocks::{block_size, scales_fit};
 use crate::schema::{ConvAttribute, ModeAttribute, PoolAttribute, TransposeConvAttribute};
 use crate::site::{Result, Site, require, show};
-use crate::{Conv3dAttrs, ConvAttrs, DType, Op, PoolAttrs, Tensor, TransposeConvAttrs, level};
+use crate::{BLOCK, Conv3dAttrs, ConvAttrs, DType, Op, PoolAttrs, Tensor, TransposeConvAttrs, level};
 
 /// A spatial extent of the output, which is returned: `span` must be a multiple of `step` and the output, in `dimension`,
 /// one more than the quotient. `sum` says in numbers where the span comes from.
@@ -77,16 +78,29 @@ fn axes<const N: usize>() -> impl Iterator<Item = (usize, &'static str)> {
     ["depth", "height", "width"][3 - N..].iter().copied().enumerate()
 }
 
-/// Padding (`P` is twice `N`), stride and dilation over `N` spatial dimensions, against the kernel and the output.
+/// Padding (`P` is twice `N`), stride and dilation over `N` spatial dimensions.
+type Window<T, const N: usize, const P: usize> = ([T; P], [T; N], [T; N]);
+
+/// The window of a convolution's attributes.
+fn attributes<const N: usize, const P: usize>(site: &Site<'_>) -> Result<Window<i64, N, P>> {
+    let attribute: ConvAttribute<'_> = site.attribute()?;
+    Ok((
+        site.ints("padding", attribute.pad())?,
+        site.ints("stride", attribute.stride())?,
+        site.ints("dilation", attribute.dilation())?,
+    ))
+}
+
+/// A window against the kernel and the output.
 fn window<const N: usize, const P: usize>(
     site: &Site<'_>,
     kernel: [u32; N],
-) -> Result<([u32; P], [u32; N], [u32; N])> {
-    let attribute: ConvAttribute<'_> = site.attribute()?;
+    (pad, stride, dilation): Window<i64, N, P>,
+) -> Result<Window<u32, N, P>> {
     let input = site.input(0);
-    let pad: [u32; P] = at_least(site, "padding", site.ints("padding", attribute.pad())?, 0, KERNEL)?;
-    let stride = at_least(site, "stride", site.ints("stride", attribute.stride())?, 1, STRIDE)?;
-    let dilation = at_least(site, "dilation", site.ints("dilation", attribute.dilation())?, 1, KERNEL)?;
+    let pad = at_least(site, "padding", pad, 0, KERNEL)?;
+    let stride = at_least(site, "stride", stride, 1, STRIDE)?;
+    let dilation = at_least(site, "dilation", dilation, 1, KERNEL)?;
     for (axis, name) in axes::<N>() {
         let (kernel, dilation) = (i64::from(kernel[axis]), i64::from(dilation[axis]));
         site.limit(&format!("its dilated kernel {name}"), kernel * dilation, KERNEL.0, KERNEL.1)?;
@@ -98,25 +112,31 @@ fn window<const N: usize, const P: usize>(
     Ok((pad, stride, dilation))
 }
 
-/// What all convolutions share: batch, channels and bias; then the accumulator's type and the zero points of input and weight.
-fn common(site: &Site<'_>, channels: u32) -> Result<(DType, [i32; 2])> {
+/// What all convolutions share: batch, channels and bias, which is the operand number `bias`.
+fn channels_fit(site: &Site<'_>, channels: u32, bias: usize) -> Result<()> {
     let output = site.output();
     kept(site, "batch size", ("input", site.input(0).shape[0]), 0)?;
     kept(site, "number of output channels", ("weight", channels), output.shape.len() - 1)?;
-    let bias = &site.input(2).shape;
+    let bias = &site.input(bias).shape;
     require!(
         site,
         *bias == [1] || *bias == [channels],
         "its bias has the shape {} where [1] or [{channels}] is needed.",
         show(bias)
     );
-    let acc_type = super::accumulator(site)?.unwrap_or(output.dtype);
+    Ok(())
+}
+
+/// The same, then the accumulator's type and the zero points of input and weight.
+fn common(site: &Site<'_>, channels: u32) -> Result<(DType, [i32; 2])> {
+    channels_fit(site, channels, 2)?;
+    let acc_type = super::accumulator(site)?.unwrap_or(site.output().dtype);
     Ok((acc_type, [site.zero_point(3)?, site.zero_point(4)?]))
 }
 
 /// What CONV2D and DEPTHWISE_CONV2D share; `kernel` is `[KH, KW]`.
 fn convolution(site: &Site<'_>, kernel: [u32; 2], channels: u32) -> Result<ConvAttrs> {
-    let (pad, stride, dilation) = window(site, kernel)?;
+    let (pad, stride, dilation) = window(site, kernel, attributes(site)?)?;
     let (acc_type, [input_zp, weight_zp]) = common(site, channels)?;
     Ok(ConvAttrs { pad, stride, dilation, acc_type, input_zp, weight_zp })
 }
@@ -130,9 +150,15 @@ fn image<'a>(site: &Site<'a>) -> Result<&'a Tensor> {
 
 /// The dimensions of the weight, which all have rank `N`.
 fn weight<const N: usize>(site: &Site<'_>) -> Result<[u32; N]> {
-    site.rank("its weight", site.input(1), N)?;
+    weight_at(site, 1)
+}
+
+/// The same where the weight is the operand number `index`.
+fn weight_at<const N: usize>(site: &Site<'_>, index: usize) -> Result<[u32; N]> {
+    let weight = site.input(index);
+    site.rank("its weight", weight, N)?;
     let mut dims = [1; N];
-    dims.copy_from_slice(&site.input(1).shape);
+    dims.copy_from_slice(&weight.shape);
     Ok(dims)
 }
 
@@ -143,12 +169,26 @@ pub(super) fn conv2d(site: &Site<'_>) -> Result<Op> {
     convolution(site, [height, width], channels).map(Op::Conv2d)
 }
 
+pub(super) fn conv2d_block_scaled(site: &Site<'_>) -> Result<Op> {
+    block_size(site, BLOCK)?;
+    let input = image(site)?;
+    let [channels, height, width, depth] = weight_at(site, 2)?;
+    equal(site, "number of input channels", ("input", input.shape[3]), ("weight", depth))?;
+    scales_fit(site, 0)?;
+    scales_fit(site, 2)?;
+    let shapes = (site.numbers(0)?, site.numbers(1)?, site.numbers(2)?);
+    let (pad, stride, dilation) = window(site, [height, width], shapes)?;
+    channels_fit(site, channels, 4)?;
+    let acc_type = DType::Fp32;
+    Ok(Op::Conv2dBlockScaled(ConvAttrs { pad, stride, dilation, acc_type, input_zp: 0, weight_zp: 0 }))
+}
+
 pub(super) fn conv3d(site: &Site<'_>) -> Result<Op> {
     site.rank("its input", site.input(0), 5)?;
     site.rank("its output", site.output(), 5)?;
     let [channels, depth, height, width, inner] = weight(site)?;
     equal(site, "number of input channels", ("input", site.input(0).shape[4]), ("weight", inner))?;
-    let (pad, stride, dilation) = window(site, [depth, height, width])?;
+    let (pad, stride, dilation) = window(site, [depth, height, width], attributes(site)?)?;
     let (acc_type, [input_zp, weight_zp]) = common(site, channels)?;
     Ok(Op::Conv3d(Conv3dAttrs { pad, stride, dilation, acc_type, input_zp, weight_zp }))
 }
@@ -210,12 +250,7 @@ fn window_of(site: &Site<'_>, attribute: PoolAttribute<'_>) -> Result<([i64; 2],
 
 /// The same of an adaptive pool, which has shape operands in their place.
 fn adaptive(site: &Site<'_>) -> Result<([i64; 2], [i64; 2], [i64; 4])> {
-    fn dims<const N: usize>(site: &Site<'_>, index: usize) -> Result<[i64; N]> {
-        let mut values = [0; N];
-        values.copy_from_slice(site.dims(index, N)?.1);
-        Ok(values)
-    }
-    Ok((dims(site, 0)?, dims(site, 1)?, dims(site, 2)?))
+    Ok((site.numbers(0)?, site.numbers(1)?, site.numbers(2)?))
 }
 
 fn pool(site: &Site<'_>, (kernel, stride, pad): ([i64; 2], [i64; 2], [i64; 4])) -> Result<PoolAttrs> {
@@ -271,7 +306,21 @@ pub(super) fn max_pool2d_adaptive(site: &Site<'_>) -> Result<Op> {
 }
 
 pub(super) fn matmul_t(site: &Site<'_>) -> Result<Op> {
-    let (a, b) = matrices(site)?;
+    transposed(site, 1)?;
+    Ok(Op::MatMulT { a_zp: site.zero_point(2)?, b_zp: site.zero_point(3)? })
+}
+
+pub(super) fn matmul_t_block_scaled(site: &Site<'_>) -> Result<Op> {
+    block_size(site, BLOCK)?;
+    transposed(site, 2)?;
+    scales_fit(site, 0)?;
+    scales_fit(site, 2)?;
+    Ok(Op::MatMulTBlockScaled)
+}
+
+/// The shapes of A, of B, which is the operand number `second`, and of the output.
+fn transposed(site: &Site<'_>, second: usize) -> Result<()> {
+    let (a, b) = matrices(site, second)?;
     require!(
         site,
         b.shape[0] == a.shape[0] || b.shape[0] == 1,
@@ -281,19 +330,18 @@ pub(super) fn matmul_t(site: &Site<'_>) -> Result<Op> {
     );
     equal(site, "inner dimension C", ("A", a.shape[2]), ("B", b.shape[2]))?;
     let wanted = [a.shape[0], a.shape[1], b.shape[1]].map(u64::from);
-    site.output_shape(&wanted, "N and H of A, W of B")?;
-    Ok(Op::MatMulT { a_zp: site.zero_point(2)?, b_zp: site.zero_point(3)? })
+    site.output_shape(&wanted, "N and H of A, W of B")
 }
 
-fn matrices<'a>(site: &Site<'a>) -> Result<(&'a Tensor, &'a Tensor)> {
-    let (a, b) = (site.input(0), site.input(1));
+fn matrices<'a>(site: &Site<'a>, second: usize) -> Result<(&'a Tensor, &'a Tensor)> {
+    let (a, b) = (site.input(0), site.input(second));
     site.rank("A", a, 3)?;
     site.rank("B", b, 3)?;
     Ok((a, b))
 }
 
 pub(super) fn matmul(site: &Site<'_>) -> Result<Op> {
-    let (a, b) = matrices(site)?;
+    let (a, b) = matrices(site, 1)?;
     equal(site, "batch size N", ("A", a.shape[0]), ("B", b.shape[0]))?;
     equal(site, "inner dimension C", ("A", a.shape[2]), ("B", b.shape[1]))?;
     let wanted = [a.shape[0], a.shape[1], b.shape[2]].map(u64::from);

@@ -58,6 +58,11 @@ pub(super) fn pad(site: &Site<'_>) -> Result<Op> {
 }
 
 pub(super) fn reshape(site: &Site<'_>) -> Result<Op> {
+    reshaped(site).map(|_| Op::Reshape)
+}
+
+/// RESHAPE; gives the new shape.
+pub(super) fn reshaped(site: &Site<'_>) -> Result<Vec<u64>> {
     let (input, output) = (site.input(0), site.output());
     let shape = site.dims(0, output.shape.len())?.1;
     // One number may be open in a graph whose shapes are, and is what is left of the input's elements.
@@ -84,7 +89,7 @@ pub(super) fn reshape(site: &Site<'_>) -> Result<Op> {
         show(&input.shape),
         input.elements()
     );
-    Ok(Op::Reshape)
+    Ok(wanted)
 }
 
 pub(super) fn reverse(site: &Site<'_>) -> Result<Op> {
@@ -161,9 +166,9 @@ pub(super) fn transpose(site: &Site<'_>) -> Result<Op> {
     Ok(Op::Transpose { perms })
 }
 
-/// `[N, K, C]` of the values, `[N, W]` of the indices.
-fn indexed(site: &Site<'_>) -> Result<([u64; 3], u64)> {
-    let (values, indices) = (site.input(0), site.input(1));
+/// `[N, K, C]` of the values, `[N, W]` of the indices, which are the operand number `indices`.
+fn indexed(site: &Site<'_>, indices: usize) -> Result<([u64; 3], u64)> {
+    let (values, indices) = (site.input(0), site.input(indices));
     site.rank("its values", values, 3)?;
     site.rank("its indices", indices, 2)?;
     let later = site.version() > (1, 0);
@@ -185,28 +190,29 @@ fn indexed(site: &Site<'_>) -> Result<([u64; 3], u64)> {
 }
 
 pub(super) fn gather(site: &Site<'_>) -> Result<Op> {
-    let ([n, _, c], w) = indexed(site)?;
+    let ([n, _, c], w) = indexed(site, 1)?;
     site.output_shape(&[n, w, c], "N of the values, W of the indices, C of the values")?;
     Ok(Op::Gather)
 }
 
-pub(super) fn row_gather(site: &Site<'_>) -> Result<Op> {
-    let ([n, _, c], w) = indexed(site)?;
-    if site.input(2).constant.is_none() {
+/// ROW_GATHER, whose indices are the operand number `indices` and row_count the next; gives row_count.
+pub(super) fn row_gather(site: &Site<'_>, indices: usize) -> Result<u32> {
+    let ([n, _, c], w) = indexed(site, indices)?;
+    if site.input(indices + 1).constant.is_none() {
         let message = "its row_count is computed at run time; the shape of its output depends on it.";
         return Err(site.refuse(crate::Rule::Unsupported, message.to_owned()));
     }
-    let run = site.number(2, false, false)?;
+    let run = site.number(indices + 1, false, false)?;
     require!(site, run > 0, "its row_count is {run}; it must be at least 1.");
     site.output_shape(
         &[n, w.saturating_mul(run as u64), c],
         "N and C of the values, W of the indices times row_count",
     )?;
-    Ok(Op::RowGather { run: run as u32 })
+    Ok(run as u32)
 }
 
 pub(super) fn scatter(site: &Site<'_>) -> Result<Op> {
-    let ([n, k, c], w) = indexed(site)?;
+    let ([n, k, c], w) = indexed(site, 1)?;
     let input = &site.input(2).shape;
     require!(
         site,

@@ -1,5 +1,6 @@
 //! From a resolved operator to an [`Op`]: attributes, folded operands and every ERROR_IF.
 
+mod blocks;
 mod convolution;
 mod elementwise;
 mod layout;
@@ -43,6 +44,12 @@ pub(crate) fn build(site: &Site<'_>) -> Result<Op> {
         "RFFT2D" => transform::rfft2d(site),
         "MATMUL" => convolution::matmul(site),
         "MATMUL_T" => convolution::matmul_t(site),
+        "MATMUL_T_BLOCK_SCALED" => convolution::matmul_t_block_scaled(site),
+        "CONV2D_BLOCK_SCALED" => convolution::conv2d_block_scaled(site),
+        "CAST_FROM_BLOCK_SCALED" => blocks::cast_from(site),
+        "CAST_TO_BLOCK_SCALED" => blocks::cast_to(site),
+        "RESHAPE_BLOCK_SCALED" => blocks::reshape(site),
+        "ROW_GATHER_BLOCK_SCALED" => blocks::row_gather(site),
         "MAX_POOL2D" => convolution::max_pool2d(site),
         "MAX_POOL2D_ADAPTIVE" => convolution::max_pool2d_adaptive(site),
         "AVG_POOL2D_ADAPTIVE" => convolution::avg_pool2d_adaptive(site),
@@ -95,7 +102,7 @@ pub(crate) fn build(site: &Site<'_>) -> Result<Op> {
         "TILE" => layout::tile(site),
         "TRANSPOSE" => layout::transpose(site),
         "GATHER" => layout::gather(site),
-        "ROW_GATHER" => layout::row_gather(site),
+        "ROW_GATHER" => Ok(Op::RowGather { run: layout::row_gather(site, 1)? }),
         "SCATTER" => layout::scatter(site),
         "RESIZE" => scaling::resize(site),
         "CAST" => elementwise::same_shape(site, Op::Cast),

@@ -24,7 +24,8 @@ pub(super) fn resize(site: &Site<'_>) -> Result<Op> {
     require!(
         site,
         input.dtype.is_float() || widens == (mode == ResizeMode::Bilinear),
-        "it makes {} from {} in {mode:?} mode; integers keep their type in NEAREST mode and widen in BILINEAR mode.",
+        "it makes {} from {} in {mode:?} mode; integers keep their type in NEAREST mode and widen in BILINEAR mode, and \
+         block-scaled types have no BILINEAR mode.",
         output.dtype,
         input.dtype
     );

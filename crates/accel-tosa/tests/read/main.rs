@@ -1,6 +1,7 @@
 //! Reading `.tosa` files: what is accepted, and that everything else is refused for the right reason.
 
 mod bind;
+mod blocks;
 mod common;
 mod control;
 mod hostile;

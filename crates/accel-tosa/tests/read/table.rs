@@ -14,8 +14,14 @@ type Smallest = (Attribute, Vec<Vec<i32>>, Vec<i32>, Vec<Vec<i64>>);
 fn smallest(info: &OperatorInfo, row: &TypeRow) -> Smallest {
     let accumulator = info.column("accumulator").map_or(DType::Fp32, |column| row.types[column]);
     let axis = Attribute::Axis { axis: 0, nan_mode: 1 };
-    let image = vec![1, 2, 2, 1];
+    // What has scales has at least a block of elements.
+    let scaled = |dtype: &DType| dtype.values().is_some() || dtype.block_scaled().is_some();
+    let by_name = info.name.ends_with("_BLOCK_SCALED") && info.rows[0].types.iter().any(scaled);
+    let block = by_name || row.types.iter().any(|dtype| dtype.values().is_some());
+    let channels = if block { 32 } else { 1 };
+    let image = vec![1, 2, 2, channels];
     let one = vec![1];
+    let kernel = vec![1, 1, 1, channels];
     let pool = |last| Attribute::Pool { kernel: vec![1, 1], stride: vec![1, 1], pad: vec![0; 4], last };
     let conv = || Attribute::Conv {
         pad: vec![0; 4],
@@ -23,10 +29,37 @@ fn smallest(info: &OperatorInfo, row: &TypeRow) -> Smallest {
         dilation: vec![1, 1],
         acc_type: accumulator,
     };
-    let rows = vec![1, 2];
+    let rows = vec![1, if block { 32 } else { 2 }];
+    let size = Attribute::Mode(if info.scales || by_name { 32 } else { 1 });
     match info.name {
         "CONV2D" | "DEPTHWISE_CONV2D" => {
-            (conv(), vec![image.clone(), vec![1; 4], one.clone(), one.clone(), one], image, vec![])
+            let operands = vec![image, kernel, one.clone(), one.clone(), one];
+            (conv(), operands, vec![1, 2, 2, 1], vec![])
+        }
+        "CONV2D_BLOCK_SCALED" => {
+            let operands = vec![image, vec![1, 2, 2, 1], kernel, vec![1; 4], one];
+            (size, operands, vec![1, 2, 2, 1], vec![vec![0; 4], vec![1; 2], vec![1; 2]])
+        }
+        "MATMUL_T_BLOCK_SCALED" => {
+            let (values, scales) = (vec![1, 2, 32], vec![1, 2, 1]);
+            (size, vec![values.clone(), scales.clone(), values, scales], vec![1, 2, 2], vec![])
+        }
+        "MATMUL_T" if block => {
+            let matrix = vec![1, 2, 32];
+            (Attribute::None, vec![matrix.clone(), matrix, one.clone(), one], vec![1, 2, 2], vec![])
+        }
+        "CAST_FROM_BLOCK_SCALED" => (size, vec![rows.clone(), vec![1, 1]], rows, vec![]),
+        "CAST_TO_BLOCK_SCALED" => (size, vec![rows.clone()], rows, vec![]),
+        "RESHAPE_BLOCK_SCALED" if info.scales => {
+            (size, vec![rows.clone(), vec![1, 1]], rows, vec![vec![1, 32]])
+        }
+        "RESHAPE_BLOCK_SCALED" => (size, vec![rows.clone()], rows, vec![vec![1, 2]]),
+        "ROW_GATHER_BLOCK_SCALED" if info.scales => {
+            (size, vec![vec![1, 2, 32], vec![1, 2, 1], vec![1, 2], one], vec![1, 2, 32], vec![])
+        }
+        "ROW_GATHER_BLOCK_SCALED" => (size, vec![vec![1, 2, 3], vec![1, 2], one], vec![1, 2, 3], vec![]),
+        "ROW_GATHER" if block => {
+            (Attribute::None, vec![vec![1, 2, 32], vec![1, 2], one], vec![1, 2, 32], vec![])
         }
         "CONV3D" => {
             let conv = Attribute::Conv {
@@ -92,7 +125,10 @@ fn smallest(info: &OperatorInfo, row: &TypeRow) -> Smallest {
             (attribute, vec![rows.clone(), one.clone(), one.clone(), one.clone(), one], rows, vec![])
         }
         "PAD" => (Attribute::None, vec![rows.clone(), one], rows, vec![vec![0; 4]]),
-        "RESHAPE" => (Attribute::None, vec![rows.clone()], rows, vec![vec![1, 2]]),
+        "RESHAPE" => {
+            let shape = rows.iter().map(|&extent| extent.into()).collect();
+            (Attribute::None, vec![rows.clone()], rows, vec![shape])
+        }
         "SLICE" => (Attribute::None, vec![rows.clone()], rows, vec![vec![0, 0], vec![1, 2]]),
         "TILE" => (Attribute::None, vec![rows.clone()], rows, vec![vec![1, 1]]),
         "TRANSPOSE" => (Attribute::Transpose(vec![0, 1]), vec![rows.clone()], rows, vec![]),
@@ -143,13 +179,9 @@ fn graph(info: &OperatorInfo, row: &TypeRow) -> Writer {
     let (attribute, shapes, output, dims) = smallest(info, row);
     let (mut shapes, mut dims) = (shapes.into_iter(), dims.into_iter());
     let mut names = Vec::new();
-    let dtype = |of: OperandType| match of {
-        OperandType::Column(column) => row.types[column],
-        OperandType::Fixed(dtype) => dtype,
-        // RESCALE's multiplier, without scale32, or indices.
-        OperandType::Checked if info.name == "RESCALE" => DType::Int16,
-        OperandType::Checked => DType::Int32,
-    };
+    // The operators' own checks decide about RESCALE's multiplier, without scale32, and about indices.
+    let checked = if info.name == "RESCALE" { DType::Int16 } else { DType::Int32 };
+    let dtype = |of: OperandType| of.of(row.types).unwrap_or(checked);
     for operand in info.inputs {
         let name = operand.name;
         names.push(name);
@@ -172,12 +204,15 @@ fn graph(info: &OperatorInfo, row: &TypeRow) -> Writer {
         w.constant(name, dtype, &shape, &data);
     }
     if info.name == "CONST" {
-        let bytes = [0; 16];
-        w.constant("y", dtype(info.output), &output, &bytes);
+        w.scaled_constant("y", dtype(info.output), &output, &[0; 32], &[0]);
     } else {
         let results = &["y", "second"][..info.results];
-        for result in results {
-            w.tensor(result, dtype(info.output), &output);
+        for (index, result) in results.iter().enumerate() {
+            let mut shape = output.clone();
+            if info.scales && index == 1 {
+                shape.last_mut().into_iter().for_each(|last| *last /= 32);
+            }
+            w.tensor(result, dtype(info.result(index)), &shape);
         }
         w.raw(info.name, attribute, &names, results);
     }
@@ -213,11 +248,7 @@ fn types_outside_the_rows_are_refused() {
             let mut w = graph(info, &info.rows[0]);
             w.version = [1, 0, 0];
             w.tensors[0].dtype = code;
-            let column = |dtype: OperandType, row: &TypeRow| match dtype {
-                OperandType::Column(column) => row.types[column],
-                OperandType::Fixed(dtype) => dtype,
-                OperandType::Checked => DType::Int16,
-            };
+            let column = |dtype: OperandType, row: &TypeRow| dtype.of(row.types);
             // Every other tensor keeps its type, so some row must have the new one beside the old ones.
             let fits = info.rows.iter().any(|row| {
                 row.version == (1, 0)
