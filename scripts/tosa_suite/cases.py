@@ -11,8 +11,8 @@ RAN, BREAKS_RULE = 0, 2
 # The columns of the table. What must be refused and is not has failed, and so has what could not be run for other reasons.
 PASSED, RIGHTLY, WRONGLY, FAILED = COLUMNS = "passed", "refused rightly", "refused wrongly", "failed"
 
-ONE_TYPE = "(?:b|i4|i8|i16|i32|i48|f16|f32|bf16|f8e4m3|f8e5m2)"
-TYPE = re.compile(f"(?:acc|out)?({ONE_TYPE}(?:x{ONE_TYPE})*)")
+ONE_TYPE = "(?:bs32-f8ue8m0-)?(?:b|i4|i8|i16|i32|i48|i64|f16|f32|bf16|f8e4m3|f8e5m2|f6e2m3|f6e3m2|f4e2m1|mi8|f8ue8m0)"
+TYPE = re.compile(f"(?:acc|out|wt)?({ONE_TYPE}(?:x{ONE_TYPE})*)")
 
 
 class Case:
@@ -50,13 +50,30 @@ class Case:
             verdict.write_text(str(subprocess.run(command, capture_output=True, env={"PATH": "/nowhere"}).returncode))
         return int(verdict.read_text()) == (REFERENCE_REFUSED if self.negative else REFERENCE_VALID)
 
+    def results(self):
+        """(name of an output, [(our file, the reference model's)]), with a second pair of files for the scales of block-scaled data."""
+        names = self.description["ofm_name"]
+        pairs = [(self.folder / file, self.reference(index)) for index, file in enumerate(self.description["ofm_file"])]
+        tensors = self.description.get("meta", {}).get("compliance", {}).get("tensors", {})
+        scales = {name: tensors[name].get("scale_tensor_name") for name in names if name in tensors}
+        for name, pair in zip(names, pairs):
+            own = scales.get(name)
+            if own in names:
+                yield name, [pair, pairs[names.index(own)]]
+            elif own:
+                yield name, [pair, tuple(file.with_stem(f"{file.stem}_scale") for file in pair)]
+            elif name not in scales.values():
+                yield name, [pair]
+
     def verify(self):
         """The verifier's complaint about the first output that does not comply, or nothing."""
-        for index, (name, file) in enumerate(zip(self.description["ofm_name"], self.description["ofm_file"])):
+        for name, pairs in self.results():
+            ours, references = (",".join(map(str, files)) for files in zip(*pairs))
             command = [PROGRAMS / "tosa_verify", "--test_desc", self.folder / "desc.json", "--ofm_name", name]
-            command += ["--imp_result_file", self.folder / file, "--ref_result_file", self.reference(index)]
-            if self.bounds(index).exists():
-                command += ["--bnd_result_file", self.bounds(index)]
+            command += ["--imp_result_file", ours, "--ref_result_file", references]
+            bounds = self.bounds(self.description["ofm_name"].index(name))
+            if bounds.exists():
+                command += ["--bnd_result_file", bounds]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 return " ".join((done.stdout + done.stderr).split())[-300:] or f"tosa_verify ended with {done.returncode}"
@@ -74,6 +91,7 @@ class Case:
         complaint = self.verify()
         if complaint:
             return FAILED, complaint
-        for file in self.description["ofm_file"]:
-            (self.folder / file).unlink()
+        for _, pairs in self.results():
+            for ours, _ in pairs:
+                ours.unlink()
         return PASSED, None

@@ -52,10 +52,10 @@ def slowest(results):
 
 def as_text(results, device, seconds, left_out):
     table, total = counts(results)
-    print(f"{'operator':<23}{'types':<22}" + "".join(f"{column:>17}" for column in COLUMNS))
+    print(f"{'operator':<24}{'types':<42}" + "".join(f"{column:>17}" for column in COLUMNS))
     for (operator, kind), count in table.items():
-        print(f"{operator:<23}{kind:<22}" + "".join(f"{count[column] or '.':>17}" for column in COLUMNS))
-    print(f"{'all':<45}" + "".join(f"{total[column] or '.':>17}" for column in COLUMNS))
+        print(f"{operator:<24}{kind:<42}" + "".join(f"{count[column] or '.':>17}" for column in COLUMNS))
+    print(f"{'all':<66}" + "".join(f"{total[column] or '.':>17}" for column in COLUMNS))
     for result in results:
         if result.column not in GOOD:
             print(f"{result.column.upper()} {result.test}: {result.why}")

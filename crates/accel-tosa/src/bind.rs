@@ -9,13 +9,15 @@ use std::fmt;
 use crate::block::Reader;
 use crate::read::{clipped, start};
 use crate::site::{Result, UNKNOWN, Value, shape_fits, show};
-use crate::{Refusal, Rule, TensorId};
+use crate::{DType, Refusal, Rule, TensorId};
 
 /// An input as the file declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// Its name.
     pub name: String,
+    /// Element type.
+    pub dtype: DType,
     /// Its dimensions, `None` for an open one.
     pub shape: Vec<Option<u32>>,
 }
@@ -44,7 +46,8 @@ pub fn inputs(artifact: &[u8]) -> Result<Vec<Input>> {
     let input = |id| {
         let tensor = reader.values.tensor(id);
         let extent = |&extent: &u32| Some(extent).filter(|&extent| extent != UNKNOWN);
-        Input { name: tensor.name.clone(), shape: tensor.shape.iter().map(extent).collect() }
+        let shape = tensor.shape.iter().map(extent).collect();
+        Input { name: tensor.name.clone(), dtype: tensor.dtype, shape }
     };
     Ok(ids(&reader).into_iter().map(input).collect())
 }

@@ -175,7 +175,7 @@ impl DType {
     }
 
     /// Whether only operators on block-scaled data take the type.
-    pub(crate) fn is_of_blocks(self) -> bool {
+    pub fn is_of_blocks(self) -> bool {
         self.values().is_some() || self == Self::Fp8UE8M0 || Self::SCALABLE[2..].contains(&self)
     }
 

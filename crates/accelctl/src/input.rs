@@ -69,6 +69,12 @@ pub fn bound(model: &Path, artifact: Vec<u8>, inputs: &[Input]) -> Result<Vec<u8
         // A file that cannot be understood is for the device to refuse.
         _ => return Ok(artifact),
     };
+    if let Some(packed) = open.iter().find(|input| input.dtype.is_of_blocks()) {
+        return Err(Error::Argument(format!(
+            "the shape of {packed}, of type {}, cannot be told from an array; bind shapes with accelctl bind first",
+            packed.dtype
+        )));
+    }
     let named: Vec<_> = open.iter().map(|input| (input.name.as_str(), input.to_string())).collect();
     let shapes = assign(&named, inputs)?.into_iter().map(|input| {
         let extent = |extent| {

@@ -84,7 +84,10 @@ fn open_dimensions_follow_from_the_inputs() {
         assert_eq!(bind_shapes(&artifact, &shapes).unwrap(), artifact);
     }
     let listed = inputs(&tail(net(2, -1), 2, -1).finish()).unwrap();
-    assert_eq!(listed[0], Input { name: "x".into(), shape: vec![Some(2), Some(8), None, Some(3)] });
+    assert_eq!(
+        listed[0],
+        Input { name: "x".into(), dtype: DType::Fp32, shape: vec![Some(2), Some(8), None, Some(3)] }
+    );
     assert_eq!(listed[1].to_string(), "s [2, 8, ?, 1]");
 }
 

@@ -64,20 +64,17 @@ pub fn one(connection: &Connection, desc: &Path, output_dir: Option<&Path>) -> R
     let model = folder.join(&description.tosa_file);
 
     // The generator's names are the model's; where they are not, the order decides.
-    let named = bind::inputs(&read(&model)?).unwrap_or_default();
-    let inputs: Vec<_> = description
-        .ifm_file
-        .iter()
-        .enumerate()
-        .map(|(at, file)| Input {
-            name: description
-                .ifm_name
-                .get(at)
-                .filter(|name| named.iter().any(|input| input.name == **name))
-                .cloned(),
-            path: folder.join(file),
-        })
-        .collect();
+    let known = bind::inputs(&read(&model)?).unwrap_or_default();
+    let mut inputs = Vec::new();
+    for (at, file) in description.ifm_file.iter().enumerate() {
+        let of_name = |name: &&String| known.iter().find(|input| input.name == **name);
+        let input = description.ifm_name.get(at).as_ref().and_then(of_name);
+        if let Some(input) = input.filter(|input| input.dtype.values().is_some()) {
+            // The scales of a block-scaled tensor are in a file beside its values.
+            inputs.push(Input { name: Some(scales_name(&input.name)), path: folder.join(scales_file(file)) });
+        }
+        inputs.push(Input { name: input.map(|input| input.name.clone()), path: folder.join(file) });
+    }
     let session = Session::load(connection.client(), &model, &inputs)?;
     session.set_inputs(&inputs)?;
     let (execute, execution) = session.execute()?;
@@ -96,10 +93,26 @@ pub fn one(connection: &Connection, desc: &Path, output_dir: Option<&Path>) -> R
     let target = output_dir.unwrap_or(folder);
     make_folder(target)?;
     for (at, (name, file)) in description.ofm_name.iter().zip(&description.ofm_file).enumerate() {
-        let from = slots.iter().position(|slot| slot.name == *name).unwrap_or(at);
-        arrays[from].write(&target.join(file))?;
+        let place = |name: &str| slots.iter().position(|slot| slot.name == name);
+        arrays[place(name).unwrap_or(at)].write(&target.join(file))?;
+        let scales = scales_name(name);
+        let apart = description.ofm_name.iter().all(|name| *name != scales);
+        if let Some(from) = place(&scales).filter(|_| apart) {
+            arrays[from].write(&target.join(scales_file(file)))?;
+        }
     }
     Ok(times)
+}
+
+/// The slot of a block-scaled tensor's scales.
+fn scales_name(name: &str) -> String {
+    format!("{name}_scale")
+}
+
+/// The file of the scales beside that of the values.
+fn scales_file(values: &Path) -> PathBuf {
+    let stem = values.file_stem().unwrap_or_default().to_string_lossy();
+    values.with_file_name(format!("{stem}_scale.npy"))
 }
 
 /// Runs many tests over one connection and prints a line for each: its exit code, its desc.json and, where it did not
