@@ -35,25 +35,8 @@
 #include "gemm/matrix_stage.glsl"
 #if IN == BF16
 #extension GL_EXT_bfloat16 : require
-#define Operand bfloat16_t
-#elif IN == I8
-#define Operand int8_t
-#else
-#define Operand float16_t
 #endif
-
-layout(local_size_x_id = 0) in;
-layout(constant_id = 0) const uint LANES = 128;
-layout(constant_id = 1) const uint TILE_M = 128;
-layout(constant_id = 2) const uint TILE_N = 128;
-layout(constant_id = 3) const uint SLAB = 32; // k of a slab
-layout(constant_id = 4) const uint WARP_M = 64; // a subgroup's part of the tile
-layout(constant_id = 5) const uint WARP_N = 64;
-layout(constant_id = 6) const uint UNIT_M = 16; // a matrix
-layout(constant_id = 7) const uint UNIT_N = 16;
-layout(constant_id = 8) const uint UNIT_K = 16;
-layout(constant_id = 9) const uint WIDTH_OF_SUBGROUP = 32;
-layout(constant_id = 10) const uint BAND = 8; // rows of tiles that workgroups go through before they go on along n
+#include "gemm/matrix_tile.glsl"
 
 // Shared memory in vectors. A vector more than needed in each row puts rows on different banks.
 const uint A_ACROSS = SLAB / VECTOR;
@@ -71,18 +54,9 @@ const uint B_ROW = B_ACROSS + 1;
 const uint B_VECTORS = B_ROWS * B_ACROSS / LANES;
 const uint B_STEP = LANES / B_ACROSS;
 const uint B_START = TILE_M * A_ROW;
-// When sums are stored, a subgroup's matrices of a row lie in shared memory as rows of FP32 or INT32.
-const uint OUT_ROW = WARP_N / 4 + 1;
-const uint OUT_PART = UNIT_M * OUT_ROW;
 const uint STAGED = B_START + B_ROWS * B_ROW;
-const uint STORED = LANES / WIDTH_OF_SUBGROUP * OUT_PART;
 shared uvec4 slab[STAGED > STORED ? STAGED : STORED];
-
-const uint NI = WARP_M / UNIT_M;
-const uint NJ = WARP_N / UNIT_N;
-#define Sums coopmat<Acc, gl_ScopeSubgroup, UNIT_M, UNIT_N, gl_MatrixUseAccumulator>
-#define Left coopmat<Operand, gl_ScopeSubgroup, UNIT_M, UNIT_K, gl_MatrixUseA>
-#define Right coopmat<Operand, gl_ScopeSubgroup, UNIT_K, UNIT_N, gl_MatrixUseB>
+#include "gemm/matrix_store.glsl"
 
 #if defined(IMAGE) && IN == I8
 #define OUTSIDE (uint(p.a_zp) & 0xffu) // what stands for the padding of an image
@@ -154,21 +128,9 @@ const uint B_N_STEP = 0;
 #endif
 
 void main() {
-    uint tiles_n = (p.n + TILE_N - 1) / TILE_N;
-    uint tiles_m = (p.m + TILE_M - 1) / TILE_M;
-    uint64_t group = flat_group();
-    if (group >= uint64_t(tiles_n) * tiles_m * p.splits * p.batches) return;
-    uint tiles = tiles_n * tiles_m;
-    uint rest = uint(group) / tiles;
-    uint tile = uint(group) - rest * tiles;
-    uint split = rest % p.splits;
-    uint batch = rest / p.splits;
-    uint first = tile / (BAND * tiles_n) * BAND;
-    uint band = min(tiles_m - first, BAND);
-    uint m0 = (first + tile % (BAND * tiles_n) % band) * TILE_M;
-    uint n0 = tile % (BAND * tiles_n) / band * TILE_N;
-    uint begin = split * p.chunk;
-    uint end = min(begin + p.chunk, p.k);
+    Tile tile;
+    if (!find_tile(tile)) return;
+    uint batch = tile.batch, m0 = tile.m0, n0 = tile.n0, begin = tile.begin, end = tile.end;
 
     // Staging: a lane always loads the same part of a row of A, and of B. Rows and columns past the end repeat the last
     // ones and are not stored, so that only the end of k needs care.
@@ -197,10 +159,8 @@ void main() {
     uint b_n = n0 + lane % B_ACROSS * VECTOR, b_last = p.b_k - min(VECTOR, p.b_k);
 #endif
 
-    Sums sums[NI * NJ];
     [[unroll]] for (uint i = 0; i < NI * NJ; i++) sums[i] = Sums(0);
-    uint warp_m = gl_SubgroupID / (TILE_N / WARP_N) * WARP_M;
-    uint warp_n = gl_SubgroupID % (TILE_N / WARP_N) * WARP_N;
+    uint warp_m = tile.warp_m, warp_n = tile.warp_n;
     uint a_place = a_m * A_ROW + lane % A_ACROSS;
     uint b_place = B_START + lane / B_ACROSS * B_ROW + lane % B_ACROSS;
     uvec4 next_a[A_VECTORS], next_b[B_VECTORS];
@@ -264,35 +224,6 @@ void main() {
             }
         }
     }
-    // Each subgroup has its own part of the shared memory for its sums; lanes take four columns of a row at once.
     barrier();
-    uint part = gl_SubgroupID * OUT_PART;
-    const uint QUADS = WARP_N / 4; // divides the subgroup
-    uint quad = gl_SubgroupInvocationID % QUADS;
-    uint n = n0 + warp_n + quad * 4;
-    uint count = n < p.n ? min(4, p.n - n) : 0;
-    if (count > 0) begin_columns(n, count);
-    [[unroll]] for (uint i = 0; i < NI; i++) {
-        [[unroll]] for (uint j = 0; j < NJ; j++) {
-            coopMatStore(sums[i * NJ + j], slab, part + j * (UNIT_N / 4), OUT_ROW, gl_CooperativeMatrixLayoutRowMajor);
-        }
-        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-        for (uint r = gl_SubgroupInvocationID / QUADS; r < UNIT_M; r += WIDTH_OF_SUBGROUP / QUADS) {
-            uint m = m0 + warp_m + i * UNIT_M + r;
-            if (m >= p.m || count == 0) continue;
-            uvec4 bits = slab[part + r * OUT_ROW + quad];
-#if IS_FLOAT
-            Acc4 four = uintBitsToFloat(bits);
-#else
-            Acc4 four = Acc4(bits);
-#endif
-            uint row = batch * p.m + m;
-            if (p.splits > 1) {
-                store_partial(split, row, n, count, four);
-            } else {
-                store_sums(row, n, count, four);
-            }
-        }
-        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-    }
+    store_tile(tile);
 }

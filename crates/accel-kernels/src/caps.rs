@@ -48,10 +48,12 @@ pub struct MatrixGeometry {
     pub subgroups: [u32; 2],
     /// Rows and columns that a subgroup makes.
     pub part: [u32; 2],
-    /// Depth of a staged slab of k.
+    /// Depth of a slab of k that is staged, or held in registers, at once.
     pub slab: u32,
     /// Rows of tiles that workgroups go through before they go on along n.
     pub band: u32,
+    /// Operands are packed beforehand, and go straight into registers (`gemm_packed.comp`).
+    pub packed: bool,
 }
 
 /// Limits and features of a Vulkan 1.3 device. Every device that `accel-vulkan` opens has buffer device
@@ -82,6 +84,9 @@ pub struct DeviceCaps {
     pub exact_half: bool,
     /// Cooperative-matrix shapes that passed the start-up self-test.
     pub matrices: Vec<MatrixTuple>,
+    /// A matrix's components lie in the same lanes in every kernel, so that one can pack what another takes up: found by the
+    /// start-up self-test.
+    pub packs_matrices: bool,
     /// Overrides the choice among geometries for matrix units, and uses those for every product that they can
     /// run: for experiments and tests.
     pub matrix_geometry: Option<MatrixGeometry>,
@@ -104,6 +109,7 @@ impl DeviceCaps {
             float64: false,
             exact_half: false,
             matrices: Vec::new(),
+            packs_matrices: false,
             matrix_geometry: None,
             tuning: Tuning::default(),
         }

@@ -20,8 +20,9 @@ pub struct MatrixProbe {
 const SIZE: [usize; 3] = [150, 137, 139];
 
 impl MatrixProbe {
-    /// The probe of a shape as our kernels would use it on this device; `None` where they would not.
-    pub fn new(caps: &DeviceCaps, tuple: MatrixTuple) -> Option<Self> {
+    /// The probe of a shape as our kernels would use it on this device, with operands as they are or packed; `None` where they would
+    /// not.
+    pub fn new(caps: &DeviceCaps, tuple: MatrixTuple, packed: bool) -> Option<Self> {
         let (operand, result) = match (tuple.operand, tuple.result) {
             (MatrixTuple::FLOAT16, MatrixTuple::FLOAT32) => (DType::Fp16, DType::Fp32),
             (MatrixTuple::BFLOAT16, MatrixTuple::FLOAT32) => (DType::Bf16, DType::Fp32),
@@ -29,11 +30,13 @@ impl MatrixProbe {
             _ => return None,
         };
         let caps = DeviceCaps { matrices: vec![tuple], ..caps.clone() };
-        let geometry = caps.matrix_geometry.or_else(|| lower::smallest_geometry(&caps, tuple))?;
+        let forced = caps.matrix_geometry.filter(|geometry| geometry.packed == packed);
+        let geometry = forced.or_else(|| lower::smallest_geometry(&caps, tuple, packed))?;
         let caps = DeviceCaps { matrix_geometry: Some(geometry), ..caps };
         let [m, n, k] = SIZE;
         let plan = lower::lower(&product([m, n, k].map(|d| d as u32), operand, result), &caps).ok()?;
-        if !plan.pipelines.iter().any(|p| p.module.name.starts_with("gemm_matrix.")) {
+        let family = if packed { "gemm_packed." } else { "gemm_matrix." };
+        if !plan.pipelines.iter().any(|p| p.module.name.starts_with(family)) {
             return None;
         }
         // Small whole numbers, whose sums FP32 holds exactly; no two rows or columns are alike.

@@ -19,7 +19,8 @@ use accel_vulkan::{Engine, EngineOptions, MemoryKind, Outcome, Selector};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A geometry that most devices with matrix units run.
-const SMALL: MatrixGeometry = MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 32, band: 8 };
+const SMALL: MatrixGeometry =
+    MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 32, band: 8, packed: false };
 
 struct Options {
     repeat: u32,

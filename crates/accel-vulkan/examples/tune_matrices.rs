@@ -1,6 +1,6 @@
 //! Times geometries of the matrix kernels: `tune_matrices [--seconds N] [--check] [--device NAME] CASE...`
 //!
-//! A case is `TYPE:MxNxK` or `TYPE:MxNxK:SUBGROUPS_MxSUBGROUPS_NxROWSxCOLUMNSxSLABxBAND`, TYPE one of f16, f16f32, bf16, i8, e4m3 and
+//! A case is `TYPE:MxNxK` or `TYPE:MxNxK:SUBGROUPS_MxSUBGROUPS_NxROWSxCOLUMNSxSLABxBAND[:packed]`, TYPE one of f16, f16f32, bf16, i8, e4m3 and
 //! e5m2. Without a geometry the plan chooses. A line a case tells the median of the device's time, and the rate.
 //! `--check` compares some elements with sums in double precision.
 
@@ -70,11 +70,12 @@ fn time(engine: &Arc<Engine>, case: &str, check: bool) -> Result<()> {
     };
     let mut caps = engine.caps().clone();
     if let Some(geometry) = parts.next() {
+        let packed = parts.next() == Some("packed");
         let &[rows, columns, part_m, part_n, slab, band] = numbers(Some(geometry))?.as_slice() else {
             return Err("a geometry has six numbers".into());
         };
         caps.matrix_geometry =
-            Some(MatrixGeometry { subgroups: [rows, columns], part: [part_m, part_n], slab, band });
+            Some(MatrixGeometry { subgroups: [rows, columns], part: [part_m, part_n], slab, band, packed });
     }
     let zero = &[0; 2][..from.bytes().unwrap_or(1)];
     let mut w = Writer::new();
@@ -86,7 +87,7 @@ fn time(engine: &Arc<Engine>, case: &str, check: bool) -> Result<()> {
     w.output("c");
     let plan = accel_kernels::lower(&accel_tosa::read(w.finish())?, &caps)?;
     let label = plan.dispatches.iter().map(|d| d.label.clone()).collect::<Vec<_>>().join(" + ");
-    if caps.matrix_geometry.is_some() && !label.contains("gemm_matrix") {
+    if caps.matrix_geometry.is_some() && !(label.contains("gemm_matrix") || label.contains("gemm_packed")) {
         return Err("the geometry does not fit".into());
     }
     let made = Instant::now();

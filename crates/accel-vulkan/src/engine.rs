@@ -102,6 +102,7 @@ impl Engine {
         if options.matrices {
             let tested = matrices::test(&engine, &engine.core.properties.matrices);
             log::info!("matrix units: {:?}", tested.right);
+            engine.caps.packs_matrices = tested.packs && !tested.right.is_empty();
             engine.caps.matrices = tested.right;
             engine.wrong_matrices = tested.wrong;
         }

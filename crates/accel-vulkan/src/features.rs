@@ -268,6 +268,7 @@ impl Properties {
                     && v12.shader_denorm_preserve_float16 == vk::TRUE,
                 // Filled by the start-up self-test.
                 matrices: Vec::new(),
+                packs_matrices: false,
                 matrix_geometry: None,
                 tuning: Tuning::default(),
             },

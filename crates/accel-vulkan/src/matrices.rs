@@ -50,16 +50,22 @@ pub(crate) struct Tested {
     pub(crate) right: Vec<MatrixTuple>,
     /// Those that do not.
     pub(crate) wrong: Vec<MatrixTuple>,
+    /// Whether operands of the right ones can be packed.
+    pub(crate) packs: bool,
 }
 
 /// Tests those of `offered` that our kernels would use.
 pub(crate) fn test(engine: &Engine, offered: &[MatrixTuple]) -> Tested {
-    let mut tested = Tested::default();
+    let mut tested = Tested { packs: true, ..Tested::default() };
     for &tuple in offered {
         let known = tested.right.iter().any(|p| p.operand == tuple.operand && p.result == tuple.result);
-        let Some(probe) = MatrixProbe::new(engine.caps(), tuple).filter(|_| !known) else { continue };
+        let probe = MatrixProbe::new(engine.caps(), tuple, false).filter(|_| !known);
+        let Some(probe) = probe else { continue };
         match passes(engine, probe) {
-            Ok(true) => tested.right.push(tuple),
+            Ok(true) => {
+                tested.right.push(tuple);
+                tested.packs &= packs(engine, tuple);
+            }
             Ok(false) => {
                 log::warn!("the driver multiplies {tuple:?} wrongly: these matrices are not used");
                 tested.wrong.push(tuple);
@@ -71,6 +77,16 @@ pub(crate) fn test(engine: &Engine, offered: &[MatrixTuple]) -> Tested {
         }
     }
     tested
+}
+
+/// Whether a shape that is right gives the right product of packed operands too, as far as kernels would pack them.
+fn packs(engine: &Engine, tuple: MatrixTuple) -> bool {
+    let Some(probe) = MatrixProbe::new(engine.caps(), tuple, true) else { return true };
+    let result = passes(engine, probe);
+    if !matches!(result, Ok(true)) {
+        log::warn!("operands of {tuple:?} cannot be packed, so products take longer: {result:?}");
+    }
+    matches!(result, Ok(true))
 }
 
 fn passes(engine: &Engine, probe: MatrixProbe) -> Result<bool, Error> {

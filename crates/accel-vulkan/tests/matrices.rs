@@ -11,10 +11,13 @@ use common::{caps, noise, run_on, wrong_matrices};
 use half::{bf16, f16};
 
 /// Geometries from small to large; a device runs those that fit it.
-const GEOMETRIES: [MatrixGeometry; 3] = [
-    MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 32, band: 8 },
-    MatrixGeometry { subgroups: [1, 2], part: [16, 16], slab: 64, band: 3 },
-    MatrixGeometry { subgroups: [2, 2], part: [64, 64], slab: 64, band: 8 },
+const GEOMETRIES: [MatrixGeometry; 6] = [
+    MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 32, band: 8, packed: false },
+    MatrixGeometry { subgroups: [1, 2], part: [16, 16], slab: 64, band: 3, packed: false },
+    MatrixGeometry { subgroups: [2, 2], part: [64, 64], slab: 64, band: 8, packed: false },
+    MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 32, band: 8, packed: true },
+    MatrixGeometry { subgroups: [1, 2], part: [32, 16], slab: 96, band: 3, packed: true },
+    MatrixGeometry { subgroups: [2, 2], part: [64, 64], slab: 64, band: 16, packed: true },
 ];
 
 /// Batches, rows, columns, depth: one element, whole tiles, a little more and less, rows of 16 bytes and not, a deep k.
@@ -47,6 +50,10 @@ fn numbers(dtype: DType, seed: u32, count: i32) -> Vec<u8> {
     }
 }
 
+fn on_matrices(label: &str) -> bool {
+    label.contains("gemm_matrix") || label.contains("gemm_packed")
+}
+
 /// Compares all geometries with the kernels without matrices. `writer` makes the graph.
 fn compare(name: &str, writer: &Writer, inputs: &[&[u8]]) {
     let Some(caps) = caps() else { return };
@@ -56,7 +63,7 @@ fn compare(name: &str, writer: &Writer, inputs: &[&[u8]]) {
     for geometry in GEOMETRIES {
         let forced = DeviceCaps { matrix_geometry: Some(geometry), ..caps.clone() };
         let plan = lower(&graph, &forced).unwrap();
-        if !plan.dispatches.iter().any(|d| d.label.contains("gemm_matrix")) {
+        if !plan.dispatches.iter().any(|d| on_matrices(&d.label)) {
             continue;
         }
         let expected = expected.get_or_insert_with(|| run_on(&plain, writer, inputs).unwrap());
@@ -153,7 +160,7 @@ fn all_eight_bit_floats_are_widened_right() {
         for geometry in GEOMETRIES {
             let forced = DeviceCaps { matrix_geometry: Some(geometry), ..caps.clone() };
             let labels = lower(&graph, &forced).unwrap().dispatches;
-            if !labels.iter().any(|d| d.label.contains("gemm_matrix")) {
+            if !labels.iter().any(|d| on_matrices(&d.label)) {
                 continue;
             }
             let result = run_on(&forced, &w, &[&a, &b]).unwrap().remove(0);

@@ -6,6 +6,7 @@ use accel_tosa::{Refusal, TensorId};
 use super::blocked;
 use super::matrix::{self, Matrix};
 use super::movers::{LANES, word_groups};
+use super::packed;
 use super::prepare;
 use super::skinny::{Layout, Skinny};
 use crate::builder::{Builder, Launch, Value};
@@ -132,7 +133,7 @@ pub(crate) enum Kernel {
     Blocked(Geometry),
     /// `gemm_direct.comp`.
     Direct(Direct),
-    /// `gemm_matrix.comp`.
+    /// `gemm_matrix.comp`, or `gemm_packed.comp`.
     Matrix(Matrix),
 }
 
@@ -281,7 +282,11 @@ impl Product<'_> {
         let mut prepared = None;
         let (choice, bias) = match matrices {
             Some((matrix, bias)) => {
-                prepared = prepare::prepare(builder, &self, matrix)?;
+                prepared = if matrix.geometry.packed {
+                    Some(packed::pack(builder, &self, matrix)?)
+                } else {
+                    prepare::prepare(builder, &self, matrix)?
+                };
                 let kernel = Kernel::Matrix(prepared.as_ref().map_or(matrix, |p| p.matrix));
                 (split(builder.caps, kernel, self.size, image, "matrix units take its types"), bias)
             }
@@ -339,11 +344,12 @@ impl Product<'_> {
         let (module, mut constants, detail) = match kernel {
             Kernel::Matrix(matrix) => {
                 let ([rows, columns], slab) = (matrix.tile(), matrix.geometry.slab);
-                (
-                    format!("gemm_matrix.{addressing}_{types}{fused}"),
-                    matrix.constants(),
-                    format!("{rows}x{columns}x{slab} of {detail}"),
-                )
+                let module = if matrix.geometry.packed {
+                    format!("gemm_packed.{types}{fused}")
+                } else {
+                    format!("gemm_matrix.{addressing}_{types}{fused}")
+                };
+                (module, matrix.constants(), format!("{rows}x{columns}x{slab} of {detail}"))
             }
             Kernel::Tiled(geometry) | Kernel::Blocked(geometry) => {
                 let Geometry { lanes, lanes_n, quads: [quads_m, quads_n], slab } = geometry;

@@ -1,4 +1,4 @@
-//! Products on matrix units: the geometry of `gemm_matrix.comp` and the choice of one.
+//! Products on matrix units: the geometry of `gemm_matrix.comp` and `gemm_packed.comp`, and the choice of one.
 
 use super::gemm::{GeometryError, Size};
 use crate::{DeviceCaps, DeviceKind, MatrixGeometry, MatrixTuple};
@@ -55,13 +55,31 @@ impl Matrix {
         if rows_of_k { (tile_n, slab / self.vector) } else { (slab, tile_n / self.vector) }
     }
 
+    /// Steps of k in registers at once, of packed operands.
+    pub fn steps(&self) -> u32 {
+        self.geometry.slab / self.unit[2]
+    }
+
     /// Bytes of shared memory: slabs with a vector more in each row, or the sums of a row of matrices of every subgroup.
     pub fn shared_bytes(&self, rows_of_k: bool) -> u32 {
         let (rows, across) = self.b_slab(rows_of_k);
         let staged = self.tile()[0] * (self.geometry.slab / self.vector + 1) + rows * (across + 1);
         let subgroups = self.geometry.subgroups[0] * self.geometry.subgroups[1];
         let stored = subgroups * self.unit[0] * (self.geometry.part[1] / 4 + 1);
-        staged.max(stored) * VECTOR_BYTES
+        if self.geometry.packed { stored } else { staged.max(stored) }.saturating_mul(VECTOR_BYTES)
+    }
+
+    /// Bytes of A and of B when they are packed, with those behind them that are loaded and not used. `None` where an operand would be
+    /// too large.
+    pub fn packed_bytes(&self, size: Size) -> Option<[u64; 2]> {
+        let [rows, columns] = self.tile();
+        let depth = u64::from(size.k.next_multiple_of(self.geometry.slab));
+        let element = u64::from(VECTOR_BYTES / self.vector);
+        let bytes = [(size.m, rows, 0), (size.n, columns, 1)].map(|(extent, tile, side)| {
+            let filled = u64::from(size.batches) * u64::from(extent.div_ceil(tile)) * u64::from(tile) * depth;
+            (filled + u64::from(self.geometry.part[side] * self.geometry.slab)) * element
+        });
+        bytes.iter().all(|&bytes| bytes <= LARGEST_PACKED).then_some(bytes)
     }
 
     /// Checks that the parts tile the block exactly and fit the device.
@@ -71,15 +89,26 @@ impl Matrix {
         let whole = |total: u32, part: u32| part != 0 && total != 0 && total.is_multiple_of(part);
         let (b_rows, b_across) = self.b_slab(rows_of_k);
         let across = slab / self.vector;
+        let staged = || {
+            whole(slab, self.vector)
+                && whole(columns, self.vector)
+                && whole(lanes, across)
+                && whole(rows * across, lanes)
+                && whole(lanes, b_across)
+                && whole(b_rows * b_across, lanes)
+        };
+        // Each lane holds whole vectors of a matrix, and one step is loaded while another is multiplied. Bytes are not packed: a
+        // matrix's components of eight bits cannot be set a word at once.
+        let packed = || {
+            let [m, n, k] = self.unit;
+            self.vector < 16
+                && self.steps() > 1
+                && [m, n].iter().all(|&rows| whole(rows * k, self.vector * self.subgroup))
+        };
         if !(whole(part[0], self.unit[0])
             && whole(part[1], self.unit[1])
             && whole(slab, self.unit[2])
-            && whole(slab, self.vector)
-            && whole(columns, self.vector)
-            && whole(lanes, across)
-            && whole(rows * across, lanes)
-            && whole(lanes, b_across)
-            && whole(b_rows * b_across, lanes)
+            && if self.geometry.packed { packed() } else { staged() }
             // Matrices start at whole vectors.
             && whole(self.unit[2], self.vector)
             && (rows_of_k || whole(self.unit[1], self.vector))
@@ -102,15 +131,20 @@ impl Matrix {
 
 /// Geometries from the largest tile down, for operands of two bytes; slabs of single bytes are twice as deep.
 const GEOMETRIES: [MatrixGeometry; 5] = [
-    MatrixGeometry { subgroups: [2, 2], part: [64, 64], slab: 64, band: 8 },
-    MatrixGeometry { subgroups: [2, 2], part: [32, 32], slab: 64, band: 8 },
-    MatrixGeometry { subgroups: [2, 2], part: [16, 32], slab: 64, band: 8 },
-    MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 64, band: 8 },
-    MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 32, band: 8 },
+    MatrixGeometry { subgroups: [2, 2], part: [64, 64], slab: 64, band: 8, packed: false },
+    MatrixGeometry { subgroups: [2, 2], part: [32, 32], slab: 64, band: 8, packed: false },
+    MatrixGeometry { subgroups: [2, 2], part: [16, 32], slab: 64, band: 8, packed: false },
+    MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 64, band: 8, packed: false },
+    MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 32, band: 8, packed: false },
 ];
 
+/// For packed operands of two bytes: three steps of k in registers.
+const PACKED: MatrixGeometry =
+    MatrixGeometry { subgroups: [2, 2], part: [64, 64], slab: 48, band: 16, packed: true };
+
 /// The quickest on CPUs.
-const ON_CPUS: MatrixGeometry = MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 32, band: 8 };
+const ON_CPUS: MatrixGeometry =
+    MatrixGeometry { subgroups: [2, 2], part: [16, 16], slab: 32, band: 8, packed: false };
 
 /// Fewest rows and columns for which a tile pays.
 const LEAST: u32 = 16;
@@ -119,6 +153,12 @@ const FILL: u64 = 200;
 /// Depth of a part of k that is worth a workgroup of a large tile, and the most parts that are.
 const PART_OF_K: u32 = 1024;
 const PARTS_OF_K: u32 = 4;
+/// Packing pays for products of at least so many rows and columns, as `m n / (m + n)`: it costs time in proportion to `(m + n) k`, and
+/// saves time in proportion to `m n k`.
+const PACKING_PAYS: u32 = 400;
+/// Largest packed operand in bytes.
+const LARGEST_PACKED: u64 = 1 << 30;
+
 /// Shortest part of k that is worth a workgroup.
 pub(crate) const MIN_CHUNK: u32 = 256;
 
@@ -151,7 +191,8 @@ pub(crate) fn choose(
     image: bool,
 ) -> Option<Matrix> {
     if let Some(geometry) = caps.matrix_geometry {
-        return build(caps, geometry, types, rows_of_k);
+        let fits = |m: &Matrix| !geometry.packed || (!image && m.packed_bytes(size).is_some());
+        return build(caps, geometry, types, rows_of_k).filter(fits);
     }
     let least = caps.tuning.or("matrix.least", LEAST);
     if size.m < least || size.n < least || size.k < least {
@@ -176,6 +217,14 @@ pub(crate) fn choose(
         let groups = u64::from(size.batches) * u64::from(tiles_m) * u64::from(tiles_n);
         is_filled(size.m, rows) && is_filled(size.n, columns) && groups * u64::from(parts) >= FILL
     };
+    let (m, n) = (u64::from(size.m), u64::from(size.n));
+    let pays = u64::from(caps.tuning.or("matrix.packing", PACKING_PAYS));
+    if caps.packs_matrices && !image && m * n >= pays.saturating_mul(m + n) {
+        let packed = build(caps, PACKED, types, rows_of_k);
+        if let Some(matrix) = packed.filter(|matrix| matrix.packed_bytes(size).is_some() && fills(&matrix)) {
+            return Some(matrix);
+        }
+    }
     fitting.iter().find(fills).or(fitting.last()).copied()
 }
 
@@ -190,15 +239,21 @@ fn deepened(geometry: MatrixGeometry, types: &str) -> MatrixGeometry {
     MatrixGeometry { slab: geometry.slab * times, ..geometry }
 }
 
-/// The smallest geometry with matrices of this shape, which tells whether those are right at the least cost.
-pub(crate) fn smallest_geometry(caps: &DeviceCaps, tuple: MatrixTuple) -> Option<MatrixGeometry> {
+/// The smallest geometry with matrices of this shape, which tells whether those are right at the least cost: of staged operands, or
+/// of packed ones.
+pub(crate) fn smallest_geometry(
+    caps: &DeviceCaps,
+    tuple: MatrixTuple,
+    packed: bool,
+) -> Option<MatrixGeometry> {
     let types = match tuple.operand {
         MatrixTuple::FLOAT16 => "f16f32",
         MatrixTuple::BFLOAT16 => "bf16f32",
         _ => "i8",
     };
-    let deep = GEOMETRIES.into_iter().rev().map(|geometry| deepened(geometry, types));
-    deep.into_iter().find(|&geometry| build(caps, geometry, types, false).is_some())
+    let mut deep =
+        GEOMETRIES.into_iter().rev().map(|geometry| deepened(MatrixGeometry { packed, ..geometry }, types));
+    deep.find(|&geometry| build(caps, geometry, types, false).is_some())
 }
 
 #[cfg(test)]
@@ -266,6 +321,26 @@ mod tests {
     }
 
     #[test]
+    fn operands_are_packed_where_it_pays() {
+        let matrices = [(HALF.0, HALF.1, [16; 3]), (BYTE.0, BYTE.1, [16, 16, 32])];
+        let caps = DeviceCaps { packs_matrices: true, ..device(&matrices, 32) };
+        let packs = |types, m, n, k, image| {
+            choose(&caps, types, size(m, n, k), true, image).is_some_and(|matrix| matrix.geometry.packed)
+        };
+        assert!(packs("f16", 4096, 4096, 4096, false) && packs("e4m3", 512, 11_008, 4096, false));
+        // Too few rows, too few workgroups, bytes, an image, an operand that is too large.
+        assert!(!packs("f16", 256, 11_008, 4096, false) && !packs("f16", 1024, 1024, 1024, false));
+        assert!(!packs("i8", 4096, 4096, 4096, false) && !packs("f16", 4096, 4096, 4096, true));
+        assert!(!packs("f16", 4096, 131_072, 8192, false));
+        assert!(
+            !choose(&device(&matrices, 32), "f16", size(4096, 4096, 4096), true, false)
+                .unwrap()
+                .geometry
+                .packed
+        );
+    }
+
+    #[test]
     fn few_rows_other_types_and_devices_without_matrices_have_none() {
         let caps = device(&[(HALF.0, HALF.1, [16; 3])], 32);
         assert_eq!(choose(&caps, "f16", size(8, 4096, 4096), false, false), None);
@@ -282,7 +357,10 @@ mod tests {
         let good = GEOMETRIES[0];
         let build = |geometry| build(&caps, geometry, "f16", false);
         assert!(build(good).is_some());
+        assert!(build(PACKED).is_some());
         for bad in [
+            MatrixGeometry { slab: 16, ..PACKED },
+            MatrixGeometry { part: [64, 40], ..PACKED },
             MatrixGeometry { part: [64, 60], ..good },
             MatrixGeometry { part: [64, 48], ..good },
             MatrixGeometry { part: [0, 64], ..good },

@@ -12,6 +12,7 @@ pub(crate) mod int48;
 pub(crate) mod matmul;
 mod matrix;
 pub(crate) mod movers;
+mod packed;
 pub(crate) mod pointwise;
 mod pool;
 mod prepare;
