@@ -220,8 +220,10 @@ pub(crate) fn choose(
     let (m, n) = (u64::from(size.m), u64::from(size.n));
     let pays = u64::from(caps.tuning.or("matrix.packing", PACKING_PAYS));
     if caps.packs_matrices && !image && m * n >= pays.saturating_mul(m + n) {
-        let packed = build(caps, PACKED, types, rows_of_k);
-        if let Some(matrix) = packed.filter(|matrix| matrix.packed_bytes(size).is_some() && fills(&matrix)) {
+        let packed =
+            build(caps, PACKED, types, rows_of_k).filter(|matrix| matrix.packed_bytes(size).is_some());
+        // From 0 on it pays for every product: for tests.
+        if let Some(matrix) = packed.filter(|matrix| pays == 0 || fills(&matrix)) {
             return Some(matrix);
         }
     }
@@ -332,6 +334,9 @@ mod tests {
         assert!(!packs("f16", 256, 11_008, 4096, false) && !packs("f16", 1024, 1024, 1024, false));
         assert!(!packs("i8", 4096, 4096, 4096, false) && !packs("f16", 4096, 4096, 4096, true));
         assert!(!packs("f16", 4096, 131_072, 8192, false));
+        let forced =
+            DeviceCaps { tuning: "matrix.least=1,matrix.packing=0".parse().unwrap(), ..caps.clone() };
+        assert!(choose(&forced, "f16", size(1, 3, 5), true, false).unwrap().geometry.packed);
         assert!(
             !choose(&device(&matrices, 32), "f16", size(4096, 4096, 4096), true, false)
                 .unwrap()
