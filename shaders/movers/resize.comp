@@ -8,6 +8,8 @@
 // variant bilinear_f32 IN=F32 OUT=F32
 // variant bilinear_f16 IN=F16 OUT=F16
 // variant bilinear_bf16 IN=BF16 OUT=BF16
+// variant bilinear_e4m3 IN=E4M3 OUT=E4M3
+// variant bilinear_e5m2 IN=E5M2 OUT=E5M2
 // variant bilinear_i8 IN=I8 OUT=I32
 // variant bilinear_i16 IN=I16 WIDE
 #version 460

@@ -278,6 +278,7 @@ const TABLED: &[TypeRow] = rows! { Int: Int8 Int8 Int8; Int(EXT_INT16): Int16 In
 const RESIZED: &[TypeRow] = rows! {
     Int: Int8 Int32; Int: Int8 Int8; Int(EXT_INT16): Int16 Int48; Int(EXT_INT16): Int16 Int16;
     Float: Fp16 Fp16; Float: Fp32 Fp32; Float(EXT_BF16): Bf16 Bf16;
+    Float(EXT_E4M3) V1_1: Fp8E4M3 Fp8E4M3; Float(EXT_E5M2) V1_1: Fp8E5M2 Fp8E5M2;
 };
 const RESCALED: &[TypeRow] = rows! {
     Int: Int8 Int8; Int: Int8 Int16; Int: Int8 Int32; Int: Int16 Int8; Int: Int16 Int16; Int: Int16 Int32;

@@ -256,6 +256,37 @@ fn resize_samples_in_exact_integers() {
     }
 }
 
+/// FP8 came to RESIZE with TOSA 1.1. The averages of these numbers have few bits, so that every type holds them.
+#[test]
+fn resize_of_fp8_gives_what_that_of_fp32_does() {
+    let numbers: Vec<f32> = noise(6, 36).iter().map(|&x| [0.0, 4.0, 8.0][(x >> 8) as usize % 3]).collect();
+    let resized = |dtype: DType, mode: u32, data: &[u8]| {
+        let mut w = Writer::new();
+        w.version = [1, 1, 0];
+        w.input("x", dtype, &[1, 3, 4, 3]);
+        w.shape("scale", &[2, 1, 2, 1]);
+        w.shape("offset", &[0, 0]);
+        w.shape("border", &[0, 0]);
+        w.op("RESIZE", Attribute::Mode(mode), &["x", "scale", "offset", "border"], "y", dtype, &[1, 5, 7, 3]);
+        w.output("y");
+        Some(run(&w, &[data])?.remove(0))
+    };
+    for mode in [1, 2] {
+        let Some(wide) = resized(DType::Fp32, mode, &bytes!(numbers)) else { return };
+        for dtype in [DType::Fp8E4M3, DType::Fp8E5M2] {
+            // Positive numbers that FP16 shares with both.
+            let narrow = |x: &f32| match (half::f16::from_f32(*x).to_bits(), dtype) {
+                (0, _) => 0,
+                (bits, DType::Fp8E4M3) => ((bits >> 7) - (8 << 3)) as u8,
+                (bits, _) => (bits >> 8) as u8,
+            };
+            let data: Vec<u8> = numbers.iter().map(narrow).collect();
+            let wanted: Vec<u8> = numbers!(f32, wide).iter().map(narrow).collect();
+            assert_eq!(resized(dtype, mode, &data).unwrap(), wanted, "{dtype} {mode}");
+        }
+    }
+}
+
 #[test]
 fn words_of_64_bits_move_in_pairs() {
     let x: Vec<i64> = (0..6).map(|i| (i << 40) - 3 * i).collect();

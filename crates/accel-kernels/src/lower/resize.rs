@@ -17,13 +17,17 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, attrs: &ResizeAttrs)
         ((DType::Fp32, DType::Fp32), _) => "f32",
         ((DType::Fp16, DType::Fp16), _) => "f16",
         ((DType::Bf16, DType::Bf16), _) => "bf16",
+        // The nearest byte is the same of whatever type.
+        ((DType::Fp8E4M3, DType::Fp8E4M3) | (DType::Fp8E5M2, DType::Fp8E5M2), ResizeMode::Nearest) => "i8",
+        ((DType::Fp8E4M3, DType::Fp8E4M3), ResizeMode::Bilinear) => "e4m3",
+        ((DType::Fp8E5M2, DType::Fp8E5M2), ResizeMode::Bilinear) => "e5m2",
         ((DType::Int8, DType::Int8), ResizeMode::Nearest)
         | ((DType::Int8, DType::Int32), ResizeMode::Bilinear) => "i8",
         ((DType::Int16, DType::Int16), ResizeMode::Nearest)
         | ((DType::Int16, DType::Int48), ResizeMode::Bilinear) => "i16",
         ((from, to), _) => {
             return Err(builder.unsupported(format!(
-                "RESIZE has no {mode} kernel for {from} -> {to}; it takes FP32, FP16, BF16, INT8 and INT16"
+                "RESIZE has no {mode} kernel for {from} -> {to}; it takes FP32, FP16, BF16, FP8, INT8 and INT16"
             )));
         }
     };
