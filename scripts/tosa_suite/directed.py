@@ -15,7 +15,8 @@ from generator.tosa_test_select import TosaTestSelect
 
 DIMENSIONS = "1,20"
 # The verifier judges sums statistically, so the generator makes float tests of them only for shapes with enough results.
-SUMS = {"matmul", "conv2d", "conv3d", "depthwise_conv2d", "transpose_conv2d", "avg_pool2d", "reduce_sum"}
+SUMS = {"matmul", "matmul_t", "conv2d", "conv3d", "depthwise_conv2d", "transpose_conv2d", "avg_pool2d", "reduce_sum"}
+SUMS |= {"matmul_t_block_scaled", "conv2d_block_scaled"}
 # Volumes of that extent have results enough at a fraction of the work.
 DIMENSIONS_OF = {"conv3d": "6,20"}
 DIMENSIONS_OF_SUMS = "16,40"
