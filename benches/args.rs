@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use accel_kernels::Tuning;
 use accel_vulkan::Selector;
 use clap::Parser;
+
+use crate::Result;
 
 /// Measures kernels on this machine's Vulkan device, beside its ceilings. Prints a Markdown table.
 #[derive(Debug, Parser)]
@@ -31,6 +34,10 @@ pub struct Args {
     /// The device: `auto`, `cpu`, a number or a part of its name; ACCEL_DEVICE without it
     #[arg(long)]
     pub device: Option<String>,
+    /// Figures of kernels' geometries that take the place of the tables', for example `skinny.loads=8,skinny.groups=528`; every
+    /// case is measured with each list that is given, and with an empty one by the tables alone
+    #[arg(long, value_name = "NAME=NUMBER,...", default_value = "")]
+    pub tune: Vec<String>,
     /// Cargo gives this to every bench
     #[arg(long, hide = true)]
     bench: bool,
@@ -50,6 +57,11 @@ impl Args {
     /// Measured runs of a case.
     pub fn runs(&self) -> usize {
         if self.quick { 10 } else { 30 }
+    }
+
+    /// The lists of figures, as they are written and as lowering takes them.
+    pub fn tunings(&self) -> Result<Vec<(&str, Tuning)>> {
+        self.tune.iter().map(|text| Ok((text.as_str(), text.parse()?))).collect()
     }
 
     /// The device that is meant.

@@ -12,6 +12,7 @@ mod graph;
 mod measure;
 mod report;
 
+use accel_kernels::DeviceCaps;
 use clap::Parser;
 
 use crate::args::Args;
@@ -39,10 +40,14 @@ fn main() -> Result<()> {
     for name in floor::NAMES.iter().filter(|name| args.takes(name)) {
         report.add(Row { name: (*name).to_owned(), outcome: floor::measure(name, &device).into() });
     }
-    for case in &cases {
+    let tunings = args.tunings()?;
+    for (case, (text, tuning)) in
+        cases.iter().flat_map(|case| tunings.iter().map(move |tuning| (case, tuning)))
+    {
+        let caps = DeviceCaps { tuning: tuning.clone(), ..device.engine.caps().clone() };
         report.add(Row {
-            name: case.name.clone(),
-            outcome: measure::case(&device, &report.ceilings, case).into(),
+            name: [case.name.as_str(), text].join(" ").trim_end().to_owned(),
+            outcome: measure::case(&device, &caps, &report.ceilings, case).into(),
         });
     }
     if let Some(path) = &args.json {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accel_kernels::{DeviceKind, Plan, Slot};
+use accel_kernels::{DeviceCaps, DeviceKind, Plan, Slot};
 use accel_tosa::DType;
 
 use crate::Result;
@@ -44,10 +44,10 @@ impl From<Result<Self>> for Outcome {
     }
 }
 
-/// Runs a case.
-pub fn case(device: &Device, ceilings: &Ceilings, case: &Case) -> Result<Outcome> {
+/// Runs a case as it is lowered for `caps`.
+pub fn case(device: &Device, caps: &DeviceCaps, ceilings: &Ceilings, case: &Case) -> Result<Outcome> {
     let graph = accel_tosa::read((case.graph)().finish())?;
-    let plan = accel_kernels::lower(&graph, device.engine.caps())?;
+    let plan = accel_kernels::lower(&graph, caps)?;
     let bytes = |slots: &[Slot]| slots.iter().map(|slot| slot.bytes).sum::<u64>();
     let (read, written) = (bytes(&plan.inputs) + plan.constants.len() as u64, bytes(&plan.outputs));
     let (least, bound) = ceilings.least(read, written, case.work);
