@@ -7,6 +7,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
+#include "common/repeat.glsl"
 #if defined(HALF)
 #include "common/half.glsl"
 #endif
@@ -99,9 +100,9 @@ uint immediate(uint i) {
 #include "common/chain.glsl"
 
 // Of each run: its first element, whether it has all its elements, and what its quads share.
-uint first[REPEAT];
-bool whole[REPEAT];
-uvec4 vectors[REPEAT][OPERANDS];
+uint first[4];
+bool whole[4];
+uvec4 vectors[4][OPERANDS];
 
 void begin_operand(uint word, uint k, uint r) {
     uint type = word & 15u, width = type_bytes(type);
@@ -197,8 +198,6 @@ void end_run(uint r) {
 void main() {
     if (flat_group() * (gl_WorkGroupSize.x * REPEAT * 4u * QUADS) >= p.count) return;
     // All runs are on their way before the first is waited for.
-    [[unroll]] for (uint r = 0u; r < REPEAT; r++) begin_run(r);
-    [[unroll]] for (uint r = 0u; r < REPEAT; r++) {
-        if (first[r] < p.count) end_run(r);
-    }
+    REPEAT4(r, REPEAT, begin_run(r);)
+    REPEAT4(r, REPEAT, if (first[r] < p.count) end_run(r);)
 }

@@ -2,12 +2,17 @@
 // the workgroup's slices of the axis meet in shared memory. Rows are whole vectors.
 // variant reduce
 // variant argmax ARGMAX
+// variant packed PACKED
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
 #include "common/stages.glsl"
 #include "common/vector16.glsl"
 #include "reduce/state.glsl"
+#if defined(PACKED)
+#include "common/half.glsl"
+#include "reduce/packed.glsl"
+#endif
 
 const uint SLICES = LANES / LANES_N;
 void main() {
@@ -28,6 +33,9 @@ void main() {
     bool aligned = aligned16(p.src);
     State states[QUADS];
     [[unroll]] for (uint q = 0u; q < QUADS; q++) states[q] = fresh();
+#if defined(PACKED)
+    Packed packed = nothing_packed();
+#endif
     for (uint a = begin + lane / LANES_N; a < end;) {
         uvec4 words[LOADS];
         uint left = end - a;
@@ -43,9 +51,13 @@ void main() {
         }
         [[unroll]] for (uint u = 0u; u < LOADS; u++) {
             if (u * SLICES < left) {
+#if defined(PACKED)
+                take_packed(packed, words[u]);
+#else
                 [[unroll]] for (uint q = 0u; q < QUADS; q++) {
                     take(states[q], quad_of(INPUT, words[u], q), uvec4(a + u * SLICES));
                 }
+#endif
             }
         }
         if (left <= LOADS * SLICES) break;
@@ -53,6 +65,9 @@ void main() {
     }
     uint64_t outputs = uint64_t(p.outer) * p.inner;
     [[unroll]] for (uint q = 0u; q < QUADS; q++) {
+#if defined(PACKED)
+        take(states[q], quad_of(INPUT, unpacked(packed), q), uvec4(0u));
+#endif
         State s = states[q];
         tree[lane] = s;
         barrier();

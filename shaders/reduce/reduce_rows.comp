@@ -2,12 +2,17 @@
 // whatever the alignment, so that the sum has the same bits.
 // variant reduce
 // variant argmax ARGMAX
+// variant packed PACKED
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common/prelude.glsl"
 #include "common/stages.glsl"
 #include "common/vector16.glsl"
 #include "reduce/state.glsl"
+#if defined(PACKED)
+#include "common/half.glsl"
+#include "reduce/packed.glsl"
+#endif
 
 void take_vector(inout State s, uvec4 words, uint place) {
     [[unroll]] for (uint q = 0u; q < QUADS; q++) take(s, quad_of(INPUT, words, q), place + 4u * q + uvec4(0, 1, 2, 3));
@@ -41,6 +46,9 @@ void main() {
     uint at = begin + gl_LocalInvocationID.x % LANES_N * VECTOR;
     // What is called twice is not inlined, and then the state is in memory: so one loop, in which loads past the end are left out.
     State s = fresh();
+#if defined(PACKED)
+    Packed packed = nothing_packed();
+#endif
     while (at < end) {
         uvec4 words[LOADS];
         uint left = (end - at) / VECTOR; // whole vectors from here on
@@ -55,11 +63,18 @@ void main() {
             }
         }
         [[unroll]] for (uint u = 0u; u < LOADS; u++) {
+#if defined(PACKED)
+            if (u * LANES_N < left) take_packed(packed, words[u]);
+#else
             if (u * LANES_N < left) take_vector(s, words[u], at + u * STEP);
+#endif
         }
         if (end - at < LOADS * STEP) break;
         at += LOADS * STEP;
     }
+#if defined(PACKED)
+    take_vector(s, unpacked(packed), 0u);
+#endif
     // The last elements are less than a vector: one each for the first invocations.
     uint tail = end - (end - begin) % VECTOR + gl_LocalInvocationID.x % LANES_N;
     for (; tail < end; tail += LANES_N) take_one(s, load_scalar(base, INPUT, tail).x, tail);

@@ -16,14 +16,14 @@ struct Variant {
     operands: usize,
     /// Most quads of elements an invocation: each repeats the code of all stages.
     quads: u32,
+    /// Runs of those on GPUs, whose loads are all on their way before the first is waited for.
+    repeat: u32,
 }
 
-const SHORT: Variant = Variant { module: "pointwise.short", stages: 2, operands: 3, quads: 4 };
-const LONG: Variant = Variant { module: "pointwise.long", stages: 8, operands: 6, quads: 2 };
+const SHORT: Variant = Variant { module: "pointwise.short", stages: 2, operands: 3, quads: 4, repeat: 2 };
+const LONG: Variant = Variant { module: "pointwise.long", stages: 8, operands: 6, quads: 2, repeat: 1 };
 /// Immediates of either.
 const MAX_IMMEDIATES: usize = 15;
-/// Runs of elements an invocation.
-const REPEAT: u32 = 1;
 /// Bits of an operand's word: an invocation's elements lie in one run, or are one element.
 const RUN: u32 = 1 << 12;
 const ONE: u32 = 1 << 13;
@@ -279,10 +279,11 @@ impl Chain {
             constants.push((8 + number as u32, word));
         }
         let lanes = builder.caps.stream_lanes();
+        let repeat = if builder.caps.kind == DeviceKind::Cpu { 1 } else { variant.repeat };
         constants.extend([
             (14, element as u32 | self.shortness(element)),
             (15, quads),
-            (16, REPEAT),
+            (16, repeat),
             (31, lanes),
         ]);
         let strided = modes.contains(&Mode::Strided);
@@ -302,7 +303,7 @@ impl Chain {
             writes: &[Value::Tensor(self.current)],
             reads: &reads,
             params: &params,
-            groups: count.div_ceil(u64::from(4 * quads * lanes * REPEAT)),
+            groups: count.div_ceil(u64::from(4 * quads * lanes * repeat)),
             detail: &detail,
         })
     }

@@ -79,7 +79,7 @@ fn check(
 
 #[test]
 fn transpose_moves_every_element() {
-    let cases: [(&[usize], &[usize]); 10] = [
+    let cases: [(&[usize], &[usize]); 13] = [
         (&[1, 1], &[1, 0]),
         (&[5, 3], &[1, 0]),
         (&[67, 45], &[1, 0]),
@@ -90,6 +90,10 @@ fn transpose_moves_every_element() {
         (&[2, 11, 9, 35], &[0, 3, 1, 2]),
         (&[3, 8, 16, 12], &[3, 1, 0, 2]),
         (&[2, 3, 1, 4, 2, 17], &[5, 3, 1, 0, 2, 4]),
+        // Whole vectors of every type: several tiles with a part of one at either edge, few rows, slices.
+        (&[144, 304], &[1, 0]),
+        (&[3, 16, 272], &[0, 2, 1]),
+        (&[2, 48, 3, 32], &[3, 2, 0, 1]),
     ];
     for (from, perms) in cases {
         let to: Vec<usize> = perms.iter().map(|&p| from[p]).collect();

@@ -110,6 +110,19 @@ fn extremes_and_truths_are_exact() {
         assert_eq!(numbers!(i8, max), expected.iter().map(|l| *l.iter().max().unwrap()).collect::<Vec<_>>());
         assert_eq!(numbers!(i8, min), expected.iter().map(|l| *l.iter().min().unwrap()).collect::<Vec<_>>());
 
+        let halves: Vec<f16> =
+            noise(7, count).iter().map(|&x| f16::from_f32((x as i32 >> 8) as f32 * 2f32.powi(-34))).collect();
+        for (op, nan_mode) in [("REDUCE_MAX", 1), ("REDUCE_MIN", 2)] {
+            let found = reduce(kind, op, Fp16, shape, axis, nan_mode, &bytes!(halves)).unwrap();
+            let best = |line: &Vec<f16>| {
+                let order = |a: &&f16, b: &&f16| a.total_cmp(b);
+                if op == "REDUCE_MAX" { line.iter().max_by(order) } else { line.iter().min_by(order) }
+                    .copied()
+            };
+            let expected: Vec<f16> = lines(&halves, shape, axis).iter().filter_map(best).collect();
+            assert!(numbers!(f16, found) == expected, "{op} of halves, {shape:?} {axis}");
+        }
+
         let truths: Vec<u8> = noise(3, count).iter().map(|&x| u8::from(x % 16 != 0)).collect();
         let all = reduce(kind, "REDUCE_ALL", Bool, shape, axis, 0, &truths).unwrap();
         let any = reduce(kind, "REDUCE_ANY", Bool, shape, axis, 0, &truths).unwrap();
@@ -158,5 +171,13 @@ fn nan_wins_or_is_passed_over() {
         assert_eq!(numbers!(f32, of("REDUCE_MIN", 2, 9.0).unwrap())[..2], [1.0, -5.0]);
         assert_eq!(numbers!(i32, of("ARGMAX", 1, -9.0).unwrap()), [1, 0, 0]);
         assert_eq!(numbers!(i32, of("ARGMAX", 2, -9.0).unwrap()), [2, 0, 0]);
+        let halves = |op, mode, rest: f32| {
+            let x = [row([1.0, nan, 3.0], rest), row([-0.0, 0.0, -5.0], rest), row([nan; 3], nan)].concat();
+            let x: Vec<f16> = x.iter().map(|&x| f16::from_f32(x)).collect();
+            numbers!(f16, reduce(kind, op, Fp16, &[3, extent as i32], 1, mode, &bytes!(x)).unwrap())
+        };
+        let propagated = halves("REDUCE_MAX", 1, -9.0);
+        assert!(propagated[0].is_nan() && propagated[1] == f16::ZERO && propagated[2].is_nan());
+        assert_eq!(halves("REDUCE_MIN", 2, 9.0)[..2], [f16::ONE, f16::from_f32(-5.0)]);
     }
 }

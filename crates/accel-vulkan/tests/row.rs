@@ -82,6 +82,10 @@ fn a_nan_spoils_its_row_alone() {
         assert!(y[..16].iter().all(|&y| y == 0.0625));
         assert!(y[16..32].iter().all(|y| y.is_nan()) && y[48..].iter().all(|y| y.is_nan()));
         assert!(y[32 + 5].is_nan());
+        let x: Vec<f16> = x.iter().map(|&x| f16::from_f32(x)).collect();
+        let y = numbers!(f16, run_tuned(kind, "", &softmax(Fp16, 4, 16), &[&bytes!(x)]).unwrap()[0]);
+        assert!(y[..16].iter().all(|&y| y.to_f32() == 0.0625));
+        assert!(y[16..32].iter().chain(&y[48..]).all(|y| y.is_nan()) && y[32 + 5].is_nan());
     }
 }
 

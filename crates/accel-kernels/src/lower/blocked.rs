@@ -9,7 +9,8 @@ const VECTOR: u32 = 4;
 const MIN_CHUNK: u32 = 256;
 
 /// From the largest tile down; ADR 0008 has others' figures.
-const GEOMETRIES: [(Geometry, &str); 2] = [
+const GEOMETRIES: [(Geometry, &str); 3] = [
+    (Geometry { lanes: 128, lanes_n: 16, quads: [4, 2], slab: 8 }, "FP32 fills many tiles of 128 x 128"),
     (Geometry { lanes: 256, lanes_n: 16, quads: [2, 2], slab: 8 }, "FP32 fills tiles of 128 x 128"),
     (Geometry { lanes: 64, lanes_n: 8, quads: [2, 2], slab: 16 }, "FP32 fills tiles of 64 x 64"),
 ];
@@ -42,9 +43,9 @@ fn check(geometry: Geometry, caps: &DeviceCaps) -> Result<Geometry, GeometryErro
     }
 }
 
-/// k that the kernel multiplies at a time.
-pub(crate) fn step(caps: &DeviceCaps) -> u32 {
-    caps.tuning.or("blocked.step", 1)
+/// k that the kernel multiplies at a time: short slabs whole.
+pub(crate) fn step(caps: &DeviceCaps, geometry: &Geometry) -> u32 {
+    caps.tuning.or("blocked.step", if geometry.slab == 8 { 8 } else { 1 })
 }
 
 /// The geometry for a product, or `None` where another kernel is to take it: other types, CPUs, rows that are not whole vectors,
@@ -73,14 +74,15 @@ pub(crate) fn choose(
         let wanted = (fill / groups(geometry).max(1)).max(1) as u32;
         wanted.min(size.k / MIN_CHUNK).max(1)
     };
-    let [large, small] = GEOMETRIES;
+    let [huge, large, small] = GEOMETRIES;
     let forced = caps.tuning.or("blocked.geometry", u32::MAX) as usize;
     let preferred = match GEOMETRIES.get(forced) {
         Some(&geometry) => geometry,
+        None if groups(&huge.0) >= 3 * fill => huge,
         None if groups(&large.0) * u64::from(splits(&large.0)) * 2 >= fill => large,
         None => small,
     };
-    let (geometry, reason) = [preferred, small]
+    let (geometry, reason) = [preferred, large, small]
         .into_iter()
         .find_map(|(geometry, reason)| Some((check(geometry, caps).ok()?, reason)))?;
     let chunk = size.k.div_ceil(splits(&geometry)).next_multiple_of(geometry.slab);
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_geometry_that_contradicts_itself_is_refused() {
-        let (large, _) = GEOMETRIES[0];
+        let (large, _) = GEOMETRIES[1];
         let caps = DeviceCaps::baseline();
         let uneven = Geometry { slab: 6, ..large };
         assert!(matches!(check(uneven, &caps), Err(GeometryError::InvalidConfig { .. })));

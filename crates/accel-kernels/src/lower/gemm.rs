@@ -220,7 +220,11 @@ pub(crate) fn choose(
 
 /// Splits k while the workgroups do not fill the device.
 fn split(caps: &DeviceCaps, kernel: Kernel, size: Size, image: bool, reason: &'static str) -> Choice {
-    let wanted = (fill(caps) / workgroups(kernel, size).max(1)).max(1) as u32;
+    let streams = matches!(kernel, Kernel::Matrix(_)) && size.m <= matrix::FEW_ROWS && !image;
+    // Workgroups that mostly wait for B: twice as many.
+    let fill = fill(caps) * if streams && caps.kind != DeviceKind::Cpu { 2 } else { 1 };
+    let wanted =
+        (u64::from(caps.tuning.or("gemm.fill", fill as u32)) / workgroups(kernel, size).max(1)).max(1) as u32;
     let (slab, least, splittable) = match kernel {
         Kernel::Tiled(_) | Kernel::Blocked(_) => (SLAB, MIN_CHUNK, true),
         Kernel::Direct(_) => (SLAB, MIN_CHUNK, !image),
@@ -356,7 +360,7 @@ impl Product<'_> {
                 let mut constants = vec![(0, lanes), (1, lanes_n), (2, quads_m), (3, quads_n), (4, slab)];
                 let family = if matches!(kernel, Kernel::Tiled(_)) { "tiled" } else { "blocked" };
                 if family == "blocked" {
-                    constants.push((5, blocked::step(builder.caps)));
+                    constants.push((5, blocked::step(builder.caps, &geometry)));
                 }
                 let [rows, columns] = [4 * quads_m * lanes / lanes_n, 4 * quads_n * lanes_n];
                 (

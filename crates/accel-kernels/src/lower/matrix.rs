@@ -148,6 +148,10 @@ const ON_CPUS: MatrixGeometry =
 
 /// Fewest rows and columns for which a tile pays.
 const LEAST: u32 = 16;
+/// Elements of a B that takes so long to read that empty rows cost nothing.
+const LARGE: u64 = 1 << 22;
+/// Rows of a product that takes as long as reading B.
+pub(crate) const FEW_ROWS: u32 = 64;
 /// Workgroups that fill a large GPU.
 const FILL: u64 = 200;
 /// Depth of a part of k that is worth a workgroup of a large tile, and the most parts that are.
@@ -182,6 +186,18 @@ pub(crate) fn build(
     })
 }
 
+/// Fewest rows that matrix units multiply in the time that it takes to read a large B, though most of a tile is empty; otherwise the
+/// fewest that fill half of one. Others take fewer rows as fast as they read B.
+pub(crate) fn least_rows(caps: &DeviceCaps, size: Size, types: &str) -> u32 {
+    let large = u64::from(size.n) * u64::from(size.k) >= LARGE;
+    match types {
+        _ if caps.kind == DeviceKind::Cpu || !large => LEAST,
+        "f16" | "f16f32" | "bf16" | "bf16f32" => 3,
+        "e4m3" | "e5m2" => 5,
+        _ => 9,
+    }
+}
+
 /// Chooses a geometry for a product of `types`; `None` where the device has no matrices of these or others are quicker.
 pub(crate) fn choose(
     caps: &DeviceCaps,
@@ -194,8 +210,9 @@ pub(crate) fn choose(
         let fits = |m: &Matrix| !geometry.packed || (!image && m.packed_bytes(size).is_some());
         return build(caps, geometry, types, rows_of_k).filter(fits);
     }
+    let rows = if image { LEAST } else { least_rows(caps, size, types) };
     let least = caps.tuning.or("matrix.least", LEAST);
-    if size.m < least || size.n < least || size.k < least {
+    if size.m < caps.tuning.or("matrix.least", rows) || size.n < least || size.k < least {
         return None;
     }
     if caps.kind == DeviceKind::Cpu {
@@ -319,6 +336,7 @@ mod tests {
         assert_eq!(tile("f16", 64, 4096, 4096), [64, 64, 64]);
         assert_eq!(tile("f16", 32, 4096, 4096), [32, 64, 64]);
         assert_eq!(tile("f16", 16, 4096, 4096), [32, 64, 64]);
+        assert_eq!(tile("f16", 3, 4096, 4096), [32, 64, 64]);
         assert_eq!(tile("i8", 4096, 4096, 4096), [128, 128, 128]);
     }
 
@@ -348,7 +366,9 @@ mod tests {
     #[test]
     fn few_rows_other_types_and_devices_without_matrices_have_none() {
         let caps = device(&[(HALF.0, HALF.1, [16; 3])], 32);
-        assert_eq!(choose(&caps, "f16", size(8, 4096, 4096), false, false), None);
+        assert_eq!(choose(&caps, "f16", size(2, 4096, 4096), false, false), None);
+        assert_eq!(choose(&caps, "f16", size(8, 1024, 1024), false, false), None);
+        assert_eq!(choose(&caps, "e4m3", size(4, 4096, 4096), false, false), None);
         assert_eq!(choose(&caps, "f32", size(4096, 4096, 4096), false, false), None);
         assert_eq!(choose(&caps, "i8", size(4096, 4096, 4096), false, false), None);
         assert_eq!(choose(&device(&[], 32), "f16", size(4096, 4096, 4096), false, false), None);

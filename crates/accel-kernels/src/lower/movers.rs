@@ -7,6 +7,7 @@ use accel_tosa::{DType, Node, Refusal, TensorId};
 
 use crate::builder::{Builder, Launch, Value};
 use crate::finish::bytes_of;
+use crate::{DeviceCaps, DeviceKind};
 
 /// Invocations of a workgroup of kernels that do not stream.
 pub(crate) const LANES: u64 = 64;
@@ -14,8 +15,6 @@ pub(crate) const LANES: u64 = 64;
 const CONCAT_OPERANDS: usize = 8;
 /// Words along the edge of a tile of `transpose.comp`.
 const TILE_WORDS: u32 = 32;
-/// Tiles along the output's rows that `transpose.comp` takes one after the other.
-const STRIP: u32 = 1;
 /// Bytes that an invocation moves at once.
 const VECTOR: u64 = 16;
 /// Number of the specialization constant of a workgroup's invocations.
@@ -305,28 +304,49 @@ impl Gather {
         }
         let last = self.dims.len() - 1;
         let (i, j) = (self.dims[at], self.dims[last]);
-        let mut words = Vec::new();
-        let edge = TILE_WORDS * 4 / self.size as u32;
-        let mut tiles = i.size.div_ceil(edge) * j.size.div_ceil(edge);
-        let mut rank = 0;
-        for (d, dim) in self.dims.iter().enumerate().filter(|&(d, _)| d != at && d != last) {
-            words.extend([dim.size, dim.stride as u32, strides[d]]);
-            tiles *= dim.size;
-            rank += 1;
-        }
+        let caps = builder.caps;
+        let slices: Vec<_> = (0..last).filter(|&d| d != at).map(|d| (self.dims[d], strides[d])).collect();
+        let mut words: Vec<u32> =
+            slices.iter().flat_map(|(dim, stride)| [dim.size, dim.stride as u32, *stride]).collect();
         // A block must not be empty, even when nothing is read of it.
         words.push(0);
-        let slices = builder.words(&words);
+        let vector = 16 / self.size as u32;
+        let steps = slices.iter().flat_map(|(dim, stride)| [dim.stride as u32, *stride]);
+        let vectors = caps.kind != DeviceKind::Cpu
+            && steps.chain([i.size, j.size, j.stride as u32, strides[at]]).all(|n| n.is_multiple_of(vector));
+        let (module, edges, constants) = if vectors {
+            let [lanes, lanes_i] = blocks(caps, [i.size, j.size], vector);
+            let edges = [lanes_i * vector, lanes / lanes_i * vector];
+            ("transpose_vectors", edges, vec![(0, lanes), (1, lanes_i)])
+        } else {
+            ("transpose", [TILE_WORDS * 4 / self.size as u32; 2], Vec::new())
+        };
+        let tiles = i.size.div_ceil(edges[0])
+            * j.size.div_ceil(edges[1])
+            * slices.iter().map(|(dim, _)| dim.size).product::<u32>();
+        let slice_words = builder.words(&words);
         builder.launch(&Launch {
-            module: &format!("transpose.e{}", self.size),
-            constants: &[(0, STRIP)],
+            module: &format!("{module}.e{}", self.size),
+            constants: &constants,
             writes: &[builder.tensor(node.outputs[0])],
-            reads: &[builder.tensor(node.inputs[0]), slices],
-            params: &[rank, tiles, i.size, j.size, j.stride as u32, strides[at]],
+            reads: &[builder.tensor(node.inputs[0]), slice_words],
+            params: &[slices.len() as u32, tiles, i.size, j.size, j.stride as u32, strides[at]],
             groups: u64::from(tiles),
-            detail: &format!("{}x{} of {rank} dims", i.size, j.size),
+            detail: &format!("{}x{} of {} dims", i.size, j.size, slices.len()),
         })
     }
+}
+
+/// Invocations of `transpose_vectors.comp`, each with a square block of `vector` elements an edge, and how many of them lie along the
+/// first of two extents: rows of 256 bytes on either side, of single bytes half of that where they are read, if the extents are so long.
+fn blocks(caps: &DeviceCaps, extents: [u32; 2], vector: u32) -> [u32; 2] {
+    let [most, wanted] = if vector == 16 { [128, 8] } else { [256, 16] };
+    let mut lanes = most;
+    while lanes * vector * 16 > caps.shared_memory_bytes || lanes > caps.max_workgroup_invocations {
+        lanes /= 2;
+    }
+    let [along_i, along_j] = extents.map(|extent| (extent / vector).next_power_of_two().min(lanes));
+    [lanes, wanted.max(lanes / along_j).min(along_i)]
 }
 
 /// The tensor's own dimensions, as a gather that changes nothing. Where an element is several words, they are the last one.

@@ -3,7 +3,7 @@
 use accel_tosa::Refusal;
 
 use super::gemm::{Addressing, Product, Size};
-use super::matrix::{self, Matrix};
+use super::matrix::{self, FEW_ROWS, Matrix};
 use super::movers::LANES;
 use crate::builder::{Builder, Launch, Value};
 
@@ -47,7 +47,8 @@ pub(crate) fn prepare(
     if u64::from(batches) * u64::from(m) * u64::from(n) * u64::from(k) < u64::from(least_work) {
         return Ok(None);
     }
-    let turns = m.div_ceil(rows).max(n.div_ceil(columns));
+    // A few rows are widened as often as there are tiles along n, which is nothing beside B.
+    let turns = m.div_ceil(rows).max(if m <= FEW_ROWS { 0 } else { n.div_ceil(columns) });
     let widened = matches!(product.types, "e4m3" | "e5m2") && turns >= tuning.or("matrix.turns", LEAST_TURNS);
     let is_matrix = matches!(product.addressing, Addressing::Matrix);
     let exchanged = product.types == "i8" && is_matrix;

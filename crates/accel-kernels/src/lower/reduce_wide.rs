@@ -4,7 +4,7 @@ use accel_tosa::Refusal;
 
 use super::reduce::View;
 use crate::builder::{Builder, Launch, Value};
-use crate::stage::Element;
+use crate::stage::{Code, Element};
 use crate::{DeviceCaps, DeviceKind};
 
 /// Invocations of a workgroup.
@@ -73,6 +73,21 @@ impl Shape {
 }
 
 impl Reduction {
+    /// Whether the device compares two elements of these types at once, exactly.
+    fn goes_in_pairs(&self, caps: &DeviceCaps) -> bool {
+        const FLOATS: [Code; 4] = [Code::MaxF, Code::MaxFIgnore, Code::MinF, Code::MinFIgnore];
+        const INTEGERS: [Code; 2] = [Code::MaxI, Code::MinI];
+        let is = |codes: &[Code]| codes.iter().any(|&code| code as u32 == self.code);
+        self.kind == "reduce"
+            && caps.exact_half
+            && caps.tuning.or("reduce.packed", 1) != 0
+            && match self.input {
+                Element::F16 => is(&FLOATS),
+                Element::I8 => is(&INTEGERS),
+                _ => false,
+            }
+    }
+
     /// Launches the kernels; gives whether there are some for this view.
     pub fn launch(
         &self,
@@ -93,8 +108,9 @@ impl Reduction {
             let quads = 4 / self.input.bytes();
             [LANES, lanes_n, loads, self.input as u32, self.output as u32, self.code, quads]
         };
+        let kind = if self.goes_in_pairs(builder.caps) { "packed" } else { self.kind };
         builder.launch(&Launch {
-            module: &format!("reduce_{axis_lies}.{}", self.kind),
+            module: &format!("reduce_{axis_lies}.{kind}"),
             constants: &(0..).zip(constants(lanes_n, loads)).collect::<Vec<_>>(),
             writes: &[target],
             reads: &[read],

@@ -3,6 +3,7 @@
 use accel_tosa::DType;
 
 use super::gemm::Size;
+use super::matrix;
 use crate::builder::{Builder, Launch, Value};
 use crate::stage::Element;
 use crate::{DeviceCaps, DeviceKind};
@@ -47,11 +48,24 @@ pub(crate) struct Skinny {
     chunk: u32,
 }
 
+/// Rows up to which the products of these types are not the matrix units'.
+fn most_before_matrices(caps: &DeviceCaps, size: Size, factors: [DType; 2]) -> u32 {
+    let types = match factors {
+        [DType::Fp16, DType::Fp16] => "f16",
+        [DType::Bf16, DType::Bf16] => "bf16",
+        [DType::Fp8E4M3, DType::Fp8E4M3] => "e4m3",
+        [DType::Fp8E5M2, DType::Fp8E5M2] => "e5m2",
+        // Mixed factors would be widened by a launch of its own.
+        _ => "i8",
+    };
+    matrix::least_rows(caps, size, types).min(9) - 1
+}
+
 impl Skinny {
     /// The geometry for a product, or `None` where another kernel is to take it: on CPUs, for more than [`MOST_ROWS`]
     /// rows, and where rows of B are not whole vectors.
-    pub fn choose(caps: &DeviceCaps, size: Size, layout: Layout, factors: [DType; 2]) -> Option<Self> {
-        let factors = [Element::of(factors[0])?, Element::of(factors[1])?];
+    pub fn choose(caps: &DeviceCaps, size: Size, layout: Layout, dtypes: [DType; 2]) -> Option<Self> {
+        let factors = [Element::of(dtypes[0])?, Element::of(dtypes[1])?];
         let bytes = factors[1].bytes();
         let vector = LOAD / bytes;
         let row = if layout == Layout::Columns { size.n } else { size.k };
@@ -62,7 +76,7 @@ impl Skinny {
         // More rows of less than a word are a matter of multiplications; weights along k have no more than a vector of sums each.
         let most_rows = match (layout, bytes) {
             (_, 4) => MOST_ROWS,
-            _ if !caps.matrices.is_empty() => 8,
+            _ if !caps.matrices.is_empty() => most_before_matrices(caps, size, dtypes),
             (Layout::Columns, _) => MOST_ROWS,
             (Layout::Rows, _) => 16,
         };
