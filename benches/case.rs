@@ -42,6 +42,8 @@ pub struct Case {
     pub unit: Unit,
     /// Multiplications and additions, and the units that do them.
     pub work: Option<(u64, Arithmetic)>,
+    /// The MATMUL of a convolution's m, n and k, measured right after it to compare the two.
+    pub product: Option<Box<Case>>,
     /// Makes the graph.
     pub graph: Box<dyn Fn() -> Writer>,
 }
@@ -49,7 +51,7 @@ pub struct Case {
 impl Case {
     /// A case that moves bytes.
     pub fn bytes(name: impl Into<String>, graph: impl Fn() -> Writer + 'static) -> Self {
-        Self { name: name.into(), unit: Unit::Bytes, work: None, graph: Box::new(graph) }
+        Self { name: name.into(), unit: Unit::Bytes, work: None, product: None, graph: Box::new(graph) }
     }
 
     /// A case that multiplies and adds.
@@ -58,7 +60,13 @@ impl Case {
         work: (u64, Arithmetic),
         graph: impl Fn() -> Writer + 'static,
     ) -> Self {
-        Self { name: name.into(), unit: Unit::Operations, work: Some(work), graph: Box::new(graph) }
+        let graph = Box::new(graph);
+        Self { name: name.into(), unit: Unit::Operations, work: Some(work), product: None, graph }
+    }
+
+    /// The same, beside the MATMUL that it amounts to.
+    pub fn beside(self, product: Self) -> Self {
+        Self { product: Some(Box::new(product)), ..self }
     }
 
     /// A product of few rows is told by the bytes that it streams.

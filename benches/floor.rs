@@ -33,6 +33,7 @@ pub fn measure(name: &str, device: &Device) -> Result<Outcome> {
         }
     };
     Ok(Outcome::Measured(Measured {
+        to_product: None,
         timing,
         unit: Unit::Time,
         value: timing.wall * 1e6,

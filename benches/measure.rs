@@ -34,6 +34,8 @@ pub struct Measured {
     pub value: f64,
     /// The ceiling that bounds it, in the unit, and its name.
     pub ceiling: Option<(f64, &'static str)>,
+    /// The speed as a part of that of the MATMUL with the same m, n and k.
+    pub to_product: Option<f64>,
     /// Kernels, for the reader of a bad figure.
     pub kernels: String,
 }
@@ -44,8 +46,18 @@ impl From<Result<Self>> for Outcome {
     }
 }
 
-/// Runs a case as it is lowered for `caps`.
+/// Runs a case as it is lowered for `caps`, and the product that it is compared with.
 pub fn case(device: &Device, caps: &DeviceCaps, ceilings: &Ceilings, case: &Case) -> Result<Outcome> {
+    let outcome = alone(device, caps, ceilings, case)?;
+    let (Outcome::Measured(measured), Some(product)) = (&outcome, &case.product) else { return Ok(outcome) };
+    let to_product = match alone(device, caps, ceilings, product)? {
+        Outcome::Measured(product) => Some(product.timing.gpu / measured.timing.gpu),
+        Outcome::Skipped(_) | Outcome::Failed(_) => None,
+    };
+    Ok(Outcome::Measured(Measured { to_product, ..measured.clone() }))
+}
+
+fn alone(device: &Device, caps: &DeviceCaps, ceilings: &Ceilings, case: &Case) -> Result<Outcome> {
     let graph = accel_tosa::read((case.graph)().finish())?;
     let plan = accel_kernels::lower(&graph, caps)?;
     let bytes = |slots: &[Slot]| slots.iter().map(|slot| slot.bytes).sum::<u64>();
@@ -84,6 +96,7 @@ pub fn case(device: &Device, caps: &DeviceCaps, ceilings: &Ceilings, case: &Case
         ceiling: Some((amount / least, bound)),
         timing,
         unit,
+        to_product: None,
         kernels,
     }))
 }

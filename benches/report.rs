@@ -74,8 +74,10 @@ impl Report {
         for (name, value, unit) in &self.ceilings.lines {
             println!("| {name} | {value:.1} {unit} |");
         }
-        println!("\n| case | GPU us | submit to fence us | figure | ceiling | ratio | to anchor | kernels |");
-        println!("|---|--:|--:|--:|---|--:|--:|---|");
+        println!(
+            "\n| case | GPU us | submit to fence us | figure | ceiling | ratio | to MATMUL | to anchor | kernels |"
+        );
+        println!("|---|--:|--:|--:|---|--:|--:|--:|---|");
     }
 
     /// Adds a case and prints its line.
@@ -87,9 +89,10 @@ impl Report {
                     |(ceiling, name)| format!("{ceiling:.1} ({name}) | {:.3}", measured.value / ceiling),
                 );
                 let anchor = self.anchors.ratio(&row.name, measured.value, measured.unit);
-                let anchor = anchor.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+                let [product, anchor] = [measured.to_product, anchor]
+                    .map(|ratio| ratio.map_or_else(String::new, |r| format!("{r:.2}")));
                 println!(
-                    "| {} | {:.1} | {:.1} | {:.1} {} | {ceiling} | {anchor} | {} |",
+                    "| {} | {:.1} | {:.1} | {:.1} {} | {ceiling} | {product} | {anchor} | {} |",
                     row.name,
                     measured.timing.gpu * 1e6,
                     measured.timing.wall * 1e6,
@@ -98,8 +101,8 @@ impl Report {
                     measured.kernels,
                 );
             }
-            Outcome::Skipped(reason) => println!("| {} | | | skipped: {reason} | | | | |", row.name),
-            Outcome::Failed(reason) => println!("| {} | | | FAILED: {reason} | | | | |", row.name),
+            Outcome::Skipped(reason) => println!("| {} | | | skipped: {reason} | | | | | |", row.name),
+            Outcome::Failed(reason) => println!("| {} | | | FAILED: {reason} | | | | | |", row.name),
         }
         self.rows.push(row);
     }
@@ -118,6 +121,7 @@ impl Report {
                     "runs": measured.timing.runs,
                     "ceiling": measured.ceiling.map(|ceiling| ceiling.0),
                     "bound": measured.ceiling.map(|ceiling| ceiling.1),
+                    "matmul_ratio": measured.to_product,
                     "anchor_ratio": self.anchors.ratio(&row.name, measured.value, measured.unit),
                     "kernels": measured.kernels,
                 }),

@@ -1,4 +1,4 @@
-//! Layers of ResNet-18 and MobileNetV2, and the MATMULs of their extents.
+//! Layers of ResNet-18 and MobileNetV2, each beside the MATMUL of its extents.
 
 use accel_tosa::DType::{self, Fp16, Fp32, Int8, Int32};
 use accel_tosa::writer::{Attribute, Writer};
@@ -50,12 +50,6 @@ pub fn all() -> Vec<Case> {
             cases.extend(LAYERS.iter().map(|layer| layer.case(batch, dtype)));
         }
     }
-    for (types, name) in [((Fp16, Fp16), Fp16), ((Int8, Int32), Int8)] {
-        let dense = LAYERS.iter().filter(|layer| layer.out > 0);
-        cases.extend(dense.map(|layer| {
-            product(&format!("conv-as-matmul/{}", layer.name(32, name)), types, layer.extents(32))
-        }));
-    }
     cases
 }
 
@@ -91,9 +85,13 @@ impl Layer {
             (_, Int8) => Arithmetic::I8,
             _ => Arithmetic::F16,
         };
-        Case::operations(format!("conv/{}", self.name(batch, dtype)), (operations, arithmetic), move || {
-            self.graph(batch, dtype)
-        })
+        let name = format!("conv/{}", self.name(batch, dtype));
+        let case = Case::operations(name, (operations, arithmetic), move || self.graph(batch, dtype));
+        if self.out == 0 {
+            return case;
+        }
+        let types = if dtype == Int8 { (Int8, Int32) } else { (dtype, dtype) };
+        case.beside(product("conv", types, self.extents(batch)))
     }
 
     fn graph(&self, batch: i32, dtype: DType) -> Writer {
