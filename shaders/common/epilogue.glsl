@@ -48,35 +48,31 @@ void begin_operand(uint word, uint k, uint n, uint count) {
 
 // Loads what all rows share, for the columns n to n + `count` - 1.
 void begin_epilogue(uint n, uint count) {
-    [[unroll]] for (uint i = 0u; i < 8u; i++) immediates[i] = PtrU32(p.block + (IMMEDIATES + i) * 4u).v;
-    [[unroll]] for (uint k = 4u; k < OPERANDS; k++) operands[k] = uvec4(PtrU32(p.block + (IMMEDIATES + 4u + k) * 4u).v);
+    [[unroll]] for (uint i = 0u; i < 8u; i++) immediates[i] = PtrU32(p.block + i * 4u).v;
+    [[unroll]] for (uint k = 4u; k < OPERANDS; k++) operands[k] = uvec4(PtrU32(p.block + (4u + k) * 4u).v);
     begin_operand(OPERAND1, 1u, n, count);
     begin_operand(OPERAND2, 2u, n, count);
     begin_operand(OPERAND3, 3u, n, count);
-}
-
-uvec4 to_register(vec4 x) {
-    return floatBitsToUint(x);
-}
-
-uvec4 to_register(ivec4 x) {
-    return uvec4(x);
 }
 
 void row_operand(uint word, uint k, uint64_t at, uint count) {
     if (word >> 4 == READ_SAME) operands[k] = load_some(operand_address(k), word & 15u, at, count);
 }
 
-// Runs the chain on elements `at` to `at + count - 1` of the output and stores them. For outputs of less than a word
-// each, `at` and `count` are whole words.
-void store_epilogue(uint64_t base, uint64_t at, uint count, uvec4 x) {
+// Runs the chain on elements `at` to `at + count - 1` of the output.
+uvec4 run_epilogue(uint64_t at, uint count, uvec4 x) {
     row_operand(OPERAND1, 1u, at, count);
     row_operand(OPERAND2, 2u, at, count);
     row_operand(OPERAND3, 3u, at, count);
     x = stage(STAGE0, x);
     x = stage(STAGE1, x);
     x = stage(STAGE2, x);
-    x = stage(STAGE3, x);
+    return stage(STAGE3, x);
+}
+
+// Runs the chain and stores what it gives. For outputs of less than a word each, `at` and `count` are whole words.
+void store_epilogue(uint64_t base, uint64_t at, uint count, uvec4 x) {
+    x = run_epilogue(at, count, x);
     uint width = type_bytes(OUTPUT);
     base += at * width;
     if (whole_quad(base, width, count)) {

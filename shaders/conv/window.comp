@@ -1,4 +1,4 @@
-// Convolutions in general form: CONV3D, TRANSPOSE_CONV2D, and the others for types that have no kernel of their own. Each
+// Convolutions in general form, for types, zero points and windows that the kernels of products do not take. Each
 // output gathers its taps over up to three spatial axes; an invocation makes one word of the output, or one INT48 (WIDE).
 // variant f32 IN=F32 OUT=F32
 // variant f16 IN=F16 OUT=F16
@@ -14,14 +14,7 @@
 #include "common/variant.glsl"
 layout(local_size_x = 64) in;
 
-struct Axis {
-    uint in_size;
-    uint out_size;
-    uint kernel;
-    int stride;
-    int dilation;
-    int pad; // before the input; before the output where transposed
-};
+#include "conv/axis.glsl"
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Shape {
     Axis axes[3];
     uint in_c;

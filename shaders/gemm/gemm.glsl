@@ -7,20 +7,7 @@
 #endif
 
 #if defined(IMAGE)
-struct Windows {
-    uint in_h;
-    uint in_w;
-    uint in_c;
-    uint out_h;
-    uint out_w;
-    uint kernel_w;
-    uint stride; // y in the low half, x in the high half
-    uint dilation;
-    uint pad; // top, left
-    uint c_magic; // divides by in_c
-    uint w_magic; // divides by kernel_w
-    uint shifts; // of both magics, low and high half
-};
+#include "gemm/windows.glsl"
 #endif
 
 layout(push_constant, scalar) uniform Push {
@@ -30,7 +17,10 @@ layout(push_constant, scalar) uniform Push {
     uint64_t bias;
 #if defined(EPILOGUE)
     uint64_t operand[3];
-    uint64_t block; // the windows, if any, and the epilogue's immediates
+    uint64_t block; // the epilogue's immediates
+#endif
+#if defined(IMAGE)
+    Windows windows;
 #endif
     uint m;
     uint n;
@@ -38,23 +28,17 @@ layout(push_constant, scalar) uniform Push {
     uint batches;
     uint splits; // of k
     uint chunk; // k of a split
-    uint bias_step; // 0: one bias for all, 1: one a column, 2: none
+    uint bias_step; // 0: one bias for all, 1: one a column, 2: none, 3: terms of all rows, then columns, that take zero points off
     int a_zp;
     int b_zp;
     uint b_k; // elements of B from one k to the next
     uint b_n; // and from one n to the next
-#if defined(IMAGE) && !defined(EPILOGUE)
-    Windows image;
+#if defined(IMAGE)
+    uint in_c;
+    uint c_magic; // divides by in_c
+    uint c_shift;
 #endif
 } p;
-
-#if defined(IMAGE) && defined(EPILOGUE)
-// The push constants have no room for both these and the operands' addresses.
-layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer PtrWindows { Windows v; };
-Windows windows = PtrWindows(p.block).v;
-#elif defined(IMAGE)
-#define windows p.image
-#endif
 
 Acc4 multiply_add(Acc x, Acc4 y, Acc4 z) {
 #if IS_FLOAT
@@ -67,24 +51,18 @@ Acc4 multiply_add(Acc x, Acc4 y, Acc4 z) {
 // A row of A.
 struct Row {
     bool inside;
+    uint start; // element
 #if defined(IMAGE)
-    uint image; // element where the row's image starts
-    int y;
-    int x;
-#else
-    uint start;
+    uint outside; // bits of the places that are
 #endif
 };
 
-// A column of A: the place of k in a window.
+// A column of A.
 struct Column {
     bool inside;
+    uint offset; // elements from a row's start
 #if defined(IMAGE)
-    int dy;
-    int dx;
-    uint c;
-#else
-    uint k;
+    uint bits; // of its places
 #endif
 };
 
@@ -92,12 +70,22 @@ Row row_of(uint batch, uint m) {
     Row row;
     row.inside = m < p.m;
 #if defined(IMAGE)
-    uint x = m % windows.out_w;
-    uint y = m / windows.out_w;
-    row.image = y / windows.out_h * (windows.in_h * windows.in_w * windows.in_c);
-    y = y % windows.out_h;
-    row.y = int(y * (windows.stride & 0xffffu)) - int(windows.pad & 0xffffu);
-    row.x = int(x * (windows.stride >> 16)) - int(windows.pad >> 16);
+    int at[3];
+    row.outside = 0;
+    [[unroll]] for (int i = 2; i >= 0; i--) {
+        Axis axis = p.windows.axes[i];
+        uint rest = m / axis.out_size;
+        at[i] = int(m - rest * axis.out_size) * axis.stride - axis.pad;
+        m = rest;
+        if (axis.bit == 32) continue;
+        for (uint k = 0; k < axis.kernel; k++) {
+            uint place = uint(at[i] + int(k) * axis.dilation);
+            row.outside |= (place < axis.in_size ? 0u : 1u) << (axis.bit + k);
+        }
+    }
+    int start = int(m);
+    [[unroll]] for (int i = 0; i < 3; i++) start = start * int(p.windows.axes[i].in_size) + at[i];
+    row.start = uint(start) * p.in_c; // of a window that begins outside, past the tensor's start: offsets lead back
 #else
     row.start = (batch * p.m + m) * p.k;
 #endif
@@ -108,13 +96,15 @@ Column column_of(uint k, uint end) {
     Column column;
     column.inside = k < end;
 #if defined(IMAGE)
-    uint tap = windows.in_c > 1 ? divide(k, windows.c_magic, windows.shifts & 0xffffu) : k;
-    uint ky = windows.kernel_w > 1 ? divide(tap, windows.w_magic, windows.shifts >> 16) : tap;
-    column.c = k - tap * windows.in_c;
-    column.dy = int(ky * (windows.dilation & 0xffffu));
-    column.dx = int((tap - ky * windows.kernel_w) * (windows.dilation >> 16));
+    column.offset = 0;
+    column.bits = 0;
+    if (!column.inside) return column;
+    uint tap = p.in_c > 1 ? divide(k, p.c_magic, p.c_shift) : k;
+    Tap found = p.windows.taps[tap];
+    column.offset = uint(found.offset) + k - tap * p.in_c;
+    column.bits = found.bits;
 #else
-    column.k = k;
+    column.offset = k;
 #endif
     return column;
 }
@@ -123,14 +113,10 @@ Column column_of(uint k, uint end) {
 Acc load_a(Row row, Column column) {
     bool inside = row.inside && column.inside;
 #if defined(IMAGE)
-    int y = row.y + column.dy;
-    int x = row.x + column.dx;
-    inside = inside && uint(y) < windows.in_h && uint(x) < windows.in_w;
-    uint at = row.image + (uint(y) * windows.in_w + uint(x)) * windows.in_c + column.c;
-#else
-    uint at = row.start + column.k;
+    inside = inside && (row.outside & column.bits) == 0;
 #endif
     if (!inside) return Acc(0);
+    uint at = row.start + column.offset;
 #if IS_FLOAT
     return load_in(p.a, at);
 #else
@@ -150,12 +136,20 @@ Acc load_b(uint batch, uint k, uint n, uint end) {
 
 #include "gemm/bias.glsl"
 
-#if defined(EPILOGUE)
+// The row of the result that takes a row's sums.
+uint place_of(uint row) {
 #if defined(IMAGE)
-#define IMMEDIATES 12
-#else
-#define IMMEDIATES 0
+    if (SPREAD != 0) {
+        uint x = row % p.windows.axes[2].out_size, rest = row / p.windows.axes[2].out_size;
+        uint y = rest % p.windows.axes[1].out_size, image = rest / p.windows.axes[1].out_size;
+        y = y * p.windows.step[0] + p.windows.first[0];
+        return (image * p.windows.full[0] + y) * p.windows.full[1] + x * p.windows.step[1] + p.windows.first[1];
+    }
 #endif
+    return row;
+}
+
+#if defined(EPILOGUE)
 #include "common/epilogue.glsl"
 
 Acc4 column_bias;
@@ -173,7 +167,7 @@ void begin_columns(uint n, uint count) {
 }
 
 void store_sums(uint row, uint n, uint count, Acc4 sums) {
-    store_epilogue(p.dst, uint64_t(row) * p.n + n, count, to_register(sums + column_bias));
+    store_epilogue(p.dst, uint64_t(place_of(row)) * p.n + n, count, to_register(sums + column_bias));
 }
 #else
 void begin_columns(uint n, uint count) {}
@@ -183,7 +177,7 @@ void store_sums(uint row, uint n, uint count, Acc4 sums) {
     if (p.bias_step < 2) {
         for (uint j = 0; j < count; j++) sums[j] += load_bias(n + j);
     }
-    uint at = row * p.n + n;
+    uint at = place_of(row) * p.n + n;
     [[unroll]] for (uint j = 0; j < 4; j += OUT_A_WORD) {
         if (j >= count) break;
 #if OUT_A_WORD == 2

@@ -94,25 +94,13 @@ void main() {
     Row rows[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) rows[r] = row_of(batch, min(m0 + r, p.m - 1));
 #if defined(IMAGE)
-    uint taps = p.k / windows.in_c;
-    uint run = windows.in_c;
-    int dy = 0;
-    int dx = 0;
-    uint kx = 0;
-    for (uint tap = 0; tap < taps; tap++) {
+    uint run = p.in_c;
+    for (uint tap = 0; tap < p.k / run; tap++) {
+        Tap found = p.windows.taps[tap];
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
-            int y = rows[r].y + dy;
-            int x = rows[r].x + dx;
-            inside[r] = uint(y) < windows.in_h && uint(x) < windows.in_w;
-            uint at = inside[r] ? rows[r].image + (uint(y) * windows.in_w + uint(x)) * windows.in_c : 0;
+            inside[r] = (rows[r].outside & found.bits) == 0;
+            uint at = inside[r] ? rows[r].start + uint(found.offset) : 0;
             a[r] = p.a + uint64_t(at) * IN_BYTES;
-        }
-        kx++;
-        dx += int(windows.dilation >> 16);
-        if (kx == windows.kernel_w) {
-            kx = 0;
-            dx = 0;
-            dy += int(windows.dilation & 0xffffu);
         }
 #else
     uint run = min(begin + p.chunk, p.k) - begin;

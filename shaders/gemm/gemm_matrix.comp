@@ -33,6 +33,7 @@
 #include "common/variant.glsl"
 #include "gemm/gemm.glsl"
 #include "gemm/matrix_stage.glsl"
+#include "gemm/parts.glsl"
 #if IN == BF16
 #extension GL_EXT_bfloat16 : require
 #endif
@@ -58,42 +59,16 @@ const uint STAGED = B_START + B_ROWS * B_ROW;
 shared uvec4 slab[STAGED > STORED ? STAGED : STORED];
 #include "gemm/matrix_store.glsl"
 
-#if defined(IMAGE) && IN == I8
-#define OUTSIDE (uint(p.a_zp) & 0xffu) // what stands for the padding of an image
-#else
-#define OUTSIDE 0u
-#endif
-
-// A vector of A's row from k on, which lies in one piece; k is below the end.
-uvec4 whole_a(Row row, uint k) {
+// A vector of A's row from a column on, which lies in one piece: the channels of images are whole vectors. What lies outside is loaded
+// from elsewhere, so that no load waits for a condition.
+uvec4 whole_a(Row row, Column column) {
 #if defined(IMAGE)
-    // The channels are whole vectors, so that one lies in one tap.
-    Column column = column_of(k, k + 1);
-    int y = row.y + column.dy, x = row.x + column.dx;
-    if (uint(y) >= windows.in_h || uint(x) >= windows.in_w) return uvec4(OUTSIDE * 0x01010101u);
-    uint at = row.image + (uint(y) * windows.in_w + uint(x)) * windows.in_c + column.c;
-    return load_vector(p.a + uint64_t(at) * IN_BYTES);
+    uint64_t address = p.a + uint64_t(row.start + column.offset) * IN_BYTES;
+    if ((row.outside & column.bits) != 0) address = uint64_t(p.windows) + OUTSIDE_AT;
+    return load_vector(address);
 #else
-    return load_vector(p.a + (uint64_t(row.start) + k) * IN_BYTES);
+    return load_vector(p.a + (uint64_t(row.start) + column.offset) * IN_BYTES);
 #endif
-}
-
-// The same in single elements, zeros from `end` on.
-uvec4 parts_of_a(Row row, uint k, uint end) {
-    uvec4 vector = uvec4(0);
-    for (uint i = 0; i < VECTOR; i++) {
-        Column column = column_of(k + i, end);
-        if (!column.inside) break;
-#if defined(IMAGE)
-        int y = row.y + column.dy, x = row.x + column.dx;
-        bool padding = uint(y) >= windows.in_h || uint(x) >= windows.in_w;
-        uint at = row.image + (uint(y) * windows.in_w + uint(x)) * windows.in_c + column.c;
-        put(vector, i, padding ? OUTSIDE : load_bits(p.a + uint64_t(at) * IN_BYTES));
-#else
-        put(vector, i, load_bits(p.a + (uint64_t(row.start) + column.k) * IN_BYTES));
-#endif
-    }
-    return vector;
 }
 
 // The same of B: along k of column n, or along n of row k.
@@ -145,7 +120,7 @@ void main() {
     uint64_t b = p.b + uint64_t(batch) * p.k * p.b_k * IN_BYTES; // b_k is n, or more
 #endif
 #if defined(IMAGE)
-    bool aligned = lies_aligned(p.a, windows.in_c) && lies_aligned(b, p.k);
+    bool aligned = lies_aligned(p.a, p.in_c) && lies_aligned(b, p.k);
 #elif defined(ROWS_OF_K)
     bool aligned = lies_aligned(p.a, p.k) && lies_aligned(b, p.k);
 #else
@@ -166,12 +141,14 @@ void main() {
     uvec4 next_a[A_VECTORS], next_b[B_VECTORS];
     // Whether the slab at k waits in registers. The last, partial one and what does not lie aligned go straight to shared memory.
     bool waits = aligned && begin + SLAB <= end;
+    Column column = column_of(begin + a_k, end);
     if (waits) {
-        [[unroll]] for (uint i = 0; i < A_VECTORS; i++) next_a[i] = whole_a(rows[i], begin + a_k);
+        [[unroll]] for (uint i = 0; i < A_VECTORS; i++) next_a[i] = whole_a(rows[i], column);
         [[unroll]] for (uint i = 0; i < B_VECTORS; i++) {
             next_b[i] = load_vector(address_of_b(b, begin + b_k + i * B_K_STEP, min(b_n + i * B_N_STEP, b_last)));
         }
     }
+    column = column_of(begin + SLAB + a_k, end); // a slab ahead, since what it is made of has to arrive as well
     for (uint k = begin; k < end; k += SLAB) {
         barrier();
         if (waits) {
@@ -182,7 +159,7 @@ void main() {
                 Row row = row_of(batch, min(m0 + a_m + i * A_STEP, p.m - 1));
                 uvec4 vector = uvec4(0);
                 if (!aligned) vector = parts_of_a(row, k + a_k, end);
-                else if (k + a_k < end) vector = whole_a(row, k + a_k); // aligned rows end with a whole vector
+                else if (k + a_k < end) vector = whole_a(row, column_of(k + a_k, end)); // aligned rows end with a whole vector
                 slab[a_place + i * A_STEP * A_ROW] = vector;
             }
             [[dont_unroll]] for (uint i = 0; i < B_VECTORS; i++) {
@@ -198,10 +175,11 @@ void main() {
         uint after = k + SLAB;
         waits = aligned && after + SLAB <= end;
         if (waits) {
-            [[unroll]] for (uint i = 0; i < A_VECTORS; i++) next_a[i] = whole_a(rows[i], after + a_k);
+            [[unroll]] for (uint i = 0; i < A_VECTORS; i++) next_a[i] = whole_a(rows[i], column);
             [[unroll]] for (uint i = 0; i < B_VECTORS; i++) {
                 next_b[i] = load_vector(address_of_b(b, after + b_k + i * B_K_STEP, min(b_n + i * B_N_STEP, b_last)));
             }
+            column = column_of(after + SLAB + a_k, end);
         }
         [[unroll]] for (uint kk = 0; kk < SLAB; kk += UNIT_K) {
             Left left[NI];

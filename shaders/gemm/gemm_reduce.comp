@@ -31,7 +31,6 @@ layout(push_constant, scalar) uniform Push {
 } p;
 #include "gemm/bias.glsl"
 #if defined(EPILOGUE)
-#define IMMEDIATES 0
 #include "common/epilogue.glsl"
 #endif
 

@@ -1,3 +1,10 @@
+#if IN == I8 && !defined(IMAGE)
+#define ZERO_POINTS
+int load_term(uint at) {
+    return PtrI32(p.bias + uint64_t(at) * 4).v;
+}
+#endif
+
 // Stores the sums of a subgroup through its own part of `slab`, shared memory of at least STORED vectors; lanes take four
 // columns of a row at once.
 void store_tile(Tile tile) {
@@ -7,6 +14,13 @@ void store_tile(Tile tile) {
     uint n = tile.n0 + tile.warp_n + quad * 4;
     uint count = n < p.n ? min(4, p.n - n) : 0;
     if (count > 0) begin_columns(n, count);
+#if defined(ZERO_POINTS)
+    bool corrected = p.bias_step == 3 && tile.split == 0;
+    Acc4 column_terms = Acc4(0);
+    [[unroll]] for (uint j = 0; j < 4; j++) {
+        if (corrected && j < count) column_terms[j] = load_term(p.batches * p.m + tile.batch * p.n + n + j);
+    }
+#endif
     [[unroll]] for (uint i = 0; i < NI; i++) {
         [[unroll]] for (uint j = 0; j < NJ; j++) {
             coopMatStore(sums[i * NJ + j], slab, part + j * (UNIT_N / 4), OUT_ROW, gl_CooperativeMatrixLayoutRowMajor);
@@ -22,6 +36,9 @@ void store_tile(Tile tile) {
             Acc4 four = Acc4(bits);
 #endif
             uint row = tile.batch * p.m + m;
+#if defined(ZERO_POINTS)
+            if (corrected) four += load_term(row) + column_terms;
+#endif
             if (p.splits > 1) {
                 store_partial(tile.split, row, n, count, four);
             } else {

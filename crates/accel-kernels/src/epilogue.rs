@@ -5,6 +5,7 @@ use accel_tosa::{DType, Node, Op, TensorId};
 
 use crate::builder::{Builder, Value};
 use crate::chain::Chain;
+use crate::lower::conv;
 use crate::stage::Element;
 
 /// Stages that the kernels run.
@@ -38,14 +39,13 @@ impl Epilogue {
         format!("{} ", self.operators)
     }
 
-    /// Reads of a kernel: `reads`, the operands, then the block of `words` and the epilogue's own.
-    pub fn reads(&self, builder: &mut Builder<'_>, reads: &[Value], words: &[u32]) -> Vec<Value> {
+    /// Reads of a kernel: `reads`, the operands, then the block of words.
+    pub fn reads(&self, builder: &mut Builder<'_>, reads: &[Value]) -> Vec<Value> {
         let mut all = reads.to_vec();
         all.extend(&self.operands);
         // Places of operands that the chain lacks repeat an address and are not read.
         all.resize(reads.len() + OPERANDS, reads[0]);
-        let block: Vec<u32> = words.iter().chain(&self.words).copied().collect();
-        all.push(builder.words(&block));
+        all.push(builder.words(&self.words));
         all
     }
 }
@@ -57,6 +57,9 @@ pub(crate) fn start(builder: &Builder<'_>, node: &Node) -> Option<Chain> {
         Op::Conv2d(_) | Op::DepthwiseConv2d(_) => 3,
         _ => return None,
     };
+    if matches!(&node.op, Op::Conv2d(attrs) if !conv::is_product(builder, node, attrs)) {
+        return None;
+    }
     // More operands are zero points that are read at run time.
     if node.inputs.len() > known {
         return None;

@@ -37,7 +37,7 @@ const PLAIN: Case = Case {
 };
 
 /// Extents divide exactly, as TOSA demands.
-const CASES: [Case; 11] = [
+const CASES: [Case; 17] = [
     PLAIN,
     Case { kernel: [1, 1], input: [2, 3, 5, 17], channels: 9, bias: 9, ..PLAIN },
     // As dense layers have them, with one row and a few.
@@ -50,7 +50,23 @@ const CASES: [Case; 11] = [
     Case { depthwise: true, channels: 1, bias: 5, pad: [1, 1, 1, 1], ..PLAIN },
     Case { depthwise: true, channels: 3, bias: 15, stride: [2, 2], pad: [0, 0, 1, 1], ..PLAIN },
     Case { depthwise: true, channels: 2, bias: 1, dilation: [2, 1], input: [2, 8, 6, 4], ..PLAIN },
+    // Channels in whole vectors of every type; windows that the registers hold, and two that they do not; one pixel.
+    Case { input: [2, 9, 11, 16], bias: 16, ..DEPTHWISE },
+    Case { input: [1, 11, 13, 48], stride: [2, 2], bias: 1, ..DEPTHWISE },
+    Case {
+        input: [1, 17, 23, 32],
+        kernel: [5, 3],
+        dilation: [1, 4],
+        pad: [2, 2, 4, 4],
+        bias: 32,
+        ..DEPTHWISE
+    },
+    Case { input: [1, 5, 40, 16], kernel: [2, 20], pad: [0, 0, 30, 21], bias: 16, ..DEPTHWISE },
+    Case { input: [1, 3, 50, 16], kernel: [1, 2], stride: [1, 24], pad: [0, 0, 0, 0], bias: 16, ..DEPTHWISE },
+    Case { input: [1, 1, 1, 144], bias: 144, ..DEPTHWISE },
 ];
+
+const DEPTHWISE: Case = Case { depthwise: true, channels: 1, pad: [1, 1, 1, 1], ..PLAIN };
 
 impl Case {
     fn channels_out(&self) -> usize {

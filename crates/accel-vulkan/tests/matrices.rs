@@ -56,7 +56,13 @@ fn on_matrices(label: &str) -> bool {
 
 /// Compares all geometries with the kernels without matrices. `writer` makes the graph.
 fn compare(name: &str, writer: &Writer, inputs: &[&[u8]]) {
+    compare_tuned("", name, writer, inputs);
+}
+
+/// [`compare`] with figures that take the place of the tables'.
+fn compare_tuned(tuning: &str, name: &str, writer: &Writer, inputs: &[&[u8]]) {
     let Some(caps) = caps() else { return };
+    let caps = DeviceCaps { tuning: tuning.parse().unwrap(), ..caps };
     let graph = accel_tosa::read(writer.finish()).unwrap();
     let plain = DeviceCaps { matrices: Vec::new(), ..caps.clone() };
     let mut expected = None;
@@ -96,18 +102,24 @@ fn only_gpus() -> bool {
 }
 
 fn products(from: DType, to: DType) {
-    for size @ [batches, m, n, k] in SIZES.into_iter().chain(LARGE) {
-        let mut w = Writer::new();
-        w.input("a", from, &[batches, m, k]);
-        w.input("b", from, &[batches, k, n]);
-        let zero = vec![0; from.bytes().unwrap()];
-        w.constant("a_zp", from, &[1], &zero);
-        w.constant("b_zp", from, &[1], &zero);
-        w.op("MATMUL", Attribute::None, &["a", "b", "a_zp", "b_zp"], "c", to, &[batches, m, n]);
-        w.output("c");
-        let (a, b) = (numbers(from, 1, batches * m * k), numbers(from, 2, batches * k * n));
-        compare(&format!("MATMUL of {from} {size:?}"), &w, &[&a, &b]);
+    for size in SIZES.into_iter().chain(LARGE) {
+        product(from, to, size, [0, 0]);
     }
+}
+
+fn product(from: DType, to: DType, size @ [batches, m, n, k]: [i32; 4], zero_points: [u8; 2]) {
+    let mut w = Writer::new();
+    w.input("a", from, &[batches, m, k]);
+    w.input("b", from, &[batches, k, n]);
+    for (name, zero_point) in ["a_zp", "b_zp"].into_iter().zip(zero_points) {
+        w.constant(name, from, &[1], &[zero_point, 0, 0, 0][..from.bytes().unwrap()]);
+    }
+    w.op("MATMUL", Attribute::None, &["a", "b", "a_zp", "b_zp"], "c", to, &[batches, m, n]);
+    w.output("c");
+    let (a, b) = (numbers(from, 1, batches * m * k), numbers(from, 2, batches * k * n));
+    // Small products with zero points run on other kernels unless they are told not to.
+    let tuning = if zero_points == [0, 0] { "" } else { "matrix.prepare=1" };
+    compare_tuned(tuning, &format!("MATMUL of {from} {size:?} {zero_points:?}"), &w, &[&a, &b]);
 }
 
 #[test]
@@ -124,6 +136,16 @@ fn bfloat16() {
 #[test]
 fn bytes() {
     products(Int8, Int32);
+}
+
+/// Products lose the zero points of both operands.
+#[test]
+fn bytes_with_zero_points() {
+    for size in SIZES.into_iter().chain(LARGE) {
+        for zero_points in [[3, 0], [0, 0x80], [0x80, 0x7f], [0x80, 0x80]] {
+            product(Int8, Int32, size, zero_points);
+        }
+    }
 }
 
 #[test]
@@ -192,7 +214,11 @@ fn e4m3(code: u8) -> f32 {
 /// Input, kernel, channels, padding on each side, stride, dilation.
 type Convolution = ([i32; 4], [i32; 2], i32, i32, i32, i32);
 
-const CONVOLUTIONS: [Convolution; 6] = [
+const CONVOLUTIONS: [Convolution; 8] = [
+    // Windows that are laid out as rows, since the product is large and channels are no whole vectors.
+    ([2, 63, 65, 3], [5, 5], 32, 2, 1, 1),
+    // One pixel, almost all of whose window is padding.
+    ([1, 1, 1, 16], [3, 3], 40, 1, 1, 1),
     ([1, 9, 11, 5], [3, 3], 19, 1, 1, 1),
     ([2, 8, 8, 16], [3, 3], 40, 1, 1, 1),
     ([1, 15, 15, 32], [3, 3], 33, 1, 2, 1),
@@ -271,6 +297,84 @@ fn convolutions_of_bytes_with_a_zero_point() {
 #[test]
 fn convolutions_of_eight_bit_floats() {
     convolutions(Fp8E4M3, Fp16, 0);
+}
+
+/// A CONV3D, or else a TRANSPOSE_CONV2D with a bias a channel.
+fn other_convolution(
+    (from, to, zero): (DType, DType, u8),
+    name: &str,
+    shapes: [&[i32]; 3],
+    attribute: Attribute,
+) {
+    if only_gpus() {
+        return;
+    }
+    let [input, weight, output] = shapes;
+    let count = |shape: &[i32]| shape.iter().product::<i32>();
+    let channels = output[output.len() - 1];
+    let mut w = Writer::new();
+    w.input("x", from, input);
+    w.constant("w", from, weight, &numbers(from, 4, count(weight)));
+    w.constant("bias", to, &[channels], &numbers(to, 5, channels));
+    let width = from.bytes().unwrap();
+    w.constant("x_zp", from, &[1], &[zero, 0][..width]);
+    w.constant("w_zp", from, &[1], &[0, 0][..width]);
+    w.op(name, attribute, &["x", "w", "bias", "x_zp", "w_zp"], "y", to, output);
+    w.output("y");
+    compare(&format!("{name} of {from} {input:?}"), &w, &[&numbers(from, 3, count(input))]);
+}
+
+const CONVOLVED: [(DType, DType, u8); 5] =
+    [(Fp16, Fp16, 0), (Bf16, Bf16, 0), (Int8, Int32, 5), (Int8, Int32, 0x80), (Fp8E4M3, Fp16, 0)];
+
+fn accumulator(from: DType) -> DType {
+    match from {
+        Int8 => Int32,
+        Fp8E4M3 => Fp16,
+        _ => Fp32,
+    }
+}
+
+#[test]
+fn volumes() {
+    for types in CONVOLVED {
+        // Channels in whole vectors, and not.
+        for c in [16, 5] {
+            let attribute = Attribute::Conv {
+                pad: vec![1, 0, 1, 1, 2, 1],
+                stride: vec![1, 2, 1],
+                dilation: vec![2, 1, 3],
+                acc_type: accumulator(types.0),
+            };
+            let shapes: [&[i32]; 3] = [&[2, 5, 6, 7, c], &[24, 2, 2, 3, c], &[2, 4, 4, 4, 24]];
+            other_convolution(types, "CONV3D", shapes, attribute);
+        }
+    }
+}
+
+#[test]
+fn transposed_convolutions() {
+    for types in CONVOLVED {
+        for c in [16, 5] {
+            for ([kernel_h, kernel_w], [stride_y, stride_x], [top, bottom, left, right]) in [
+                ([4, 4], [2, 2], [-1, -1, -1, -1]),
+                ([3, 5], [2, 3], [-1, 2, 1, -2]),
+                ([2, 2], [2, 2], [0, 0, 0, 0]),
+                ([3, 3], [1, 1], [-2, -2, -1, 0]),
+                ([1, 3], [2, 3], [0, 0, 0, 0]),
+            ] {
+                let attribute = Attribute::TransposeConv {
+                    out_pad: vec![top, bottom, left, right],
+                    stride: vec![stride_y, stride_x],
+                    acc_type: accumulator(types.0),
+                };
+                let output =
+                    [2, 5 * stride_y + top + bottom + kernel_h, 6 * stride_x + left + right + kernel_w, 24];
+                let shapes: [&[i32]; 3] = [&[2, 6, 7, c], &[24, kernel_h, kernel_w, c], &output];
+                other_convolution(types, "TRANSPOSE_CONV2D", shapes, attribute);
+            }
+        }
+    }
 }
 
 #[test]

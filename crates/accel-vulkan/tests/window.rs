@@ -5,7 +5,7 @@ mod common;
 
 use accel_tosa::DType::{self, Fp8E4M3, Fp8E5M2, Fp16, Fp32, Int4, Int8, Int16, Int32, Int48};
 use accel_tosa::writer::{Attribute, Writer};
-use common::{noise, run};
+use common::{noise, run, run_both};
 use half::f16;
 
 fn int48(bytes: &[u8]) -> Vec<i64> {
@@ -51,7 +51,7 @@ fn unpack(dtype: DType, bytes: &[u8]) -> Vec<i64> {
     }
 }
 
-/// A convolution of integers: its weight is a block input, so that nothing is known of it in advance.
+/// A convolution of integers, with its weight as a constant, and as a block input, so that nothing is known of it in advance.
 fn convolve(
     name: &str,
     attribute: Attribute,
@@ -61,16 +61,27 @@ fn convolve(
     zero_points: [i8; 2],
 ) -> Option<Vec<i64>> {
     let [input, weight, output] = types;
-    let mut w = Writer::new();
-    w.input("x", input, &shape(shapes[0]));
-    w.input("w", weight, &shape(shapes[1]));
-    w.input("b", output, &[values[2].len() as i32]);
-    w.constant("xz", input, &[1], &[zero_points[0] as u8, 0][..input.bytes().unwrap_or(1)]);
-    w.constant("wz", weight, &[1], &[zero_points[1] as u8]);
-    w.op(name, attribute, &["x", "w", "b", "xz", "wz"], "y", output, &shape(shapes[2]));
-    w.output("y");
     let inputs = [pack(input, values[0]), pack(weight, values[1]), pack(output, values[2])];
-    Some(unpack(output, &run(&w, &[&inputs[0], &inputs[1], &inputs[2]])?[0]))
+    let result = |known: bool| {
+        let mut w = Writer::new();
+        w.input("x", input, &shape(shapes[0]));
+        if known {
+            w.constant("w", weight, &shape(shapes[1]), &inputs[1]);
+        } else {
+            w.input("w", weight, &shape(shapes[1]));
+        }
+        w.input("b", output, &[values[2].len() as i32]);
+        w.constant("xz", input, &[1], &[zero_points[0] as u8, 0][..input.bytes().unwrap_or(1)]);
+        w.constant("wz", weight, &[1], &[zero_points[1] as u8]);
+        w.op(name, attribute.clone(), &["x", "w", "b", "xz", "wz"], "y", output, &shape(shapes[2]));
+        w.output("y");
+        let [x, weights, bias] = inputs.each_ref().map(Vec::as_slice);
+        let given = if known { vec![x, bias] } else { vec![x, weights, bias] };
+        Some(unpack(output, &run_both(&w, &given)?[0]))
+    };
+    let found = result(false)?;
+    assert_eq!(result(true)?, found, "{name} of {types:?} with a constant weight");
+    Some(found)
 }
 
 #[test]

@@ -1,57 +1,84 @@
-//! CONV2D as a matrix product: m numbers the output's pixels, n its channels, and k the weights of one channel.
-//! No matrix of windows is made; the kernel addresses the image.
+//! CONV2D and CONV3D as a matrix product: m numbers the output's elements, n its channels, and k the weights of one channel.
+//! No matrix of windows is made where channels are whole vectors; the kernel addresses the image.
 
-use accel_tosa::{ConvAttrs, DType, Node, Refusal};
+use accel_tosa::{Conv3dAttrs, ConvAttrs, DType, Node, Refusal};
 
+use super::axes::Windows;
 use super::gemm::{Addressing, Product, Size};
-use super::movers::magic;
+use super::window;
 use crate::builder::Builder;
 use crate::epilogue::Epilogue;
 
-pub(crate) fn lower(
+pub(crate) fn planar(
     builder: &mut Builder<'_>,
     node: &Node,
     attrs: &ConvAttrs,
     epilogue: Option<&Epilogue>,
 ) -> Result<(), Refusal> {
-    let (a, b, bias, output) = (node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0]);
-    let graph = builder.graph;
-    let types = conv_types(builder, node)?;
-    let (&[images, in_h, in_w, in_c], &[_, kernel_h, kernel_w, _], &[_, out_h, out_w, n]) = (
-        graph.tensor(a).shape.as_slice(),
-        graph.tensor(b).shape.as_slice(),
-        graph.tensor(output).shape.as_slice(),
-    ) else {
-        return Err(builder.unsupported("CONV2D takes operands of rank 4"));
-    };
-    let size = Size { batches: 1, m: images * out_h * out_w, n, k: kernel_h * kernel_w * in_c };
-    let pointwise = [kernel_h, kernel_w] == [1, 1] && attrs.stride == [1, 1] && attrs.pad == [0; 4];
-    let ((c_magic, c_shift), (w_magic, w_shift)) = (magic(in_c), magic(kernel_w));
-    let image = [
-        in_h,
-        in_w,
-        in_c,
-        out_h,
-        out_w,
-        kernel_w,
-        packed(attrs.stride),
-        packed(attrs.dilation),
-        packed([attrs.pad[0], attrs.pad[2]]),
-        c_magic,
-        w_magic,
-        packed([c_shift, w_shift]),
-    ];
-    Product {
-        addressing: if pointwise { Addressing::RowsOfK } else { Addressing::Image(&image) },
-        types,
-        size,
-        output,
-        a,
-        b,
-        bias: Some(bias),
-        zero_points: [attrs.input_zp, attrs.weight_zp],
+    let windows = planar_windows(builder, node, attrs)
+        .ok_or_else(|| builder.unsupported("CONV2D takes operands of rank 4"))?;
+    if !windows.are_addressable() {
+        return window::conv2d(builder, node, attrs);
     }
-    .launch_fused(builder, epilogue)
+    lower(builder, node, &windows, [attrs.input_zp, attrs.weight_zp], epilogue)
+}
+
+/// Whether a CONV2D is a product, which may have an epilogue.
+pub(crate) fn is_product(builder: &Builder<'_>, node: &Node, attrs: &ConvAttrs) -> bool {
+    planar_windows(builder, node, attrs).is_some_and(|windows| windows.are_addressable())
+}
+
+fn planar_windows(builder: &Builder<'_>, node: &Node, attrs: &ConvAttrs) -> Option<Windows> {
+    let [input, weight, output] = shapes(builder, node);
+    let (&[_, in_h, in_w, in_c], &[_, kernel_h, kernel_w, _], &[_, out_h, out_w, _]) =
+        (input, weight, output)
+    else {
+        return None;
+    };
+    let extents = [[in_h, in_w], [kernel_h, kernel_w], [out_h, out_w]];
+    Some(Windows::new(extents, in_c, &attrs.pad, &attrs.stride, &attrs.dilation))
+}
+
+pub(crate) fn volume(builder: &mut Builder<'_>, node: &Node, attrs: &Conv3dAttrs) -> Result<(), Refusal> {
+    let [input, weight, output] = shapes(builder, node);
+    let (&[_, in_d, in_h, in_w, in_c], &[_, kernel_d, kernel_h, kernel_w, _], &[_, out_d, out_h, out_w, _]) =
+        (input, weight, output)
+    else {
+        return Err(builder.unsupported("CONV3D takes operands of rank 5"));
+    };
+    let extents = [[in_d, in_h, in_w], [kernel_d, kernel_h, kernel_w], [out_d, out_h, out_w]];
+    let windows = Windows::new(extents, in_c, &attrs.pad, &attrs.stride, &attrs.dilation);
+    if window::is_needed(builder, node) || !windows.are_addressable() {
+        return window::conv3d(builder, node, attrs);
+    }
+    lower(builder, node, &windows, [attrs.input_zp, attrs.weight_zp], None)
+}
+
+fn lower(
+    builder: &mut Builder<'_>,
+    node: &Node,
+    windows: &Windows,
+    zero_points: [i32; 2],
+    epilogue: Option<&Epilogue>,
+) -> Result<(), Refusal> {
+    let types = conv_types(builder, node)?;
+    let [input, _, output] = shapes(builder, node);
+    let size = Size {
+        batches: 1,
+        m: input[0] * windows.outputs(),
+        n: output[output.len() - 1],
+        k: windows.taps() as u32 * windows.channels,
+    };
+    let addressing = if windows.are_elements() { Addressing::RowsOfK } else { Addressing::Image(windows) };
+    let [a, b, bias] = [0, 1, 2].map(|operand| node.inputs[operand]);
+    let output = node.outputs[0];
+    Product { addressing, types, size, output, a, b, known: None, bias: Some(bias), zero_points }
+        .launch_fused(builder, epilogue)
+}
+
+/// Shapes of input, weight and output.
+pub(crate) fn shapes<'a>(builder: &Builder<'a>, node: &Node) -> [&'a [u32]; 3] {
+    [node.inputs[0], node.inputs[1], node.outputs[0]].map(|id| builder.graph.tensor(id).shape.as_slice())
 }
 
 /// Two extents of at most 16 bits, which level 8K grants, in a word: y low, x high.

@@ -3,12 +3,14 @@
 
 use accel_tosa::{Refusal, TensorId};
 
+use super::axes::Windows;
 use super::blocked;
 use super::matrix::{self, Matrix};
-use super::movers::{LANES, word_groups};
+use super::movers::{LANES, magic, word_groups};
 use super::packed;
-use super::prepare;
+use super::prepare::{self, Prepared};
 use super::skinny::{Layout, Skinny};
+use super::zero_points;
 use crate::builder::{Builder, Launch, Value};
 use crate::epilogue::Epilogue;
 use crate::{DeviceCaps, DeviceKind};
@@ -109,8 +111,8 @@ pub(crate) enum Addressing<'a> {
     Matrix,
     /// A is `[m][k]`, B is `[n][k]`.
     RowsOfK,
-    /// A is the windows of an image, described by the words of `Push` in `gemm.glsl`; B is `[n][k]`.
-    Image(&'a [u32; 12]),
+    /// A is windows; B is `[n][k]`.
+    Image(&'a Windows),
 }
 
 /// How a workgroup of `gemm_direct.comp` divides its part of C.
@@ -156,6 +158,8 @@ const GEOMETRIES: [(Geometry, &str); 3] = [
     (Geometry { lanes: 64, lanes_n: 4, quads: [1, 1], slab: 16 }, "few columns"),
 ];
 
+/// The specialization constant of kernels for windows whose outputs lie apart.
+const SPREAD: u32 = 15;
 /// Most rows and columns of an invocation of `gemm_direct.comp`.
 const DIRECT_BLOCK: [u32; 2] = [8, 4];
 /// k is split in multiples of this.
@@ -245,6 +249,20 @@ fn workgroups(kernel: Kernel, size: Size) -> u64 {
     u64::from(size.batches) * u64::from(size.m.div_ceil(rows)) * u64::from(size.n.div_ceil(columns))
 }
 
+/// What the push constants of a kernel for windows have beside those of others.
+pub(crate) fn image_params(windows: &Windows) -> [u32; 3] {
+    let (factor, shift) = magic(windows.channels);
+    [windows.channels, factor, shift]
+}
+
+/// A kernel for matrix units and what it reads beside the operands.
+struct OnMatrices {
+    matrix: Matrix,
+    prepared: Option<Prepared>,
+    /// The bias, or the terms that take zero points off, and the step that the kernel knows them by.
+    bias: Option<(Value, u32)>,
+}
+
 /// A product to launch.
 pub(crate) struct Product<'a> {
     pub addressing: Addressing<'a>,
@@ -254,6 +272,8 @@ pub(crate) struct Product<'a> {
     pub output: TensorId,
     pub a: TensorId,
     pub b: TensorId,
+    /// B's bytes where they are made while lowering; `b` tells their type.
+    pub known: Option<Vec<u8>>,
     /// One element or one a column.
     pub bias: Option<TensorId>,
     pub zero_points: [i32; 2],
@@ -281,18 +301,16 @@ impl Product<'_> {
             return self.add_parts(builder, parts, splits, self.plain_bias(builder), epilogue);
         }
         let rows_of_k = !matches!(self.addressing, Addressing::Matrix);
-        let matrices = matrix::choose(builder.caps, self.types, self.size, rows_of_k, image)
-            .and_then(|matrix| Some((matrix, self.without_zero_points(builder)?)));
+        let matrices = match matrix::choose(builder.caps, self.types, self.size, rows_of_k, image) {
+            Some(matrix) => self.on_matrices(builder, matrix)?,
+            None => None,
+        };
         let mut prepared = None;
         let (choice, bias) = match matrices {
-            Some((matrix, bias)) => {
-                prepared = if matrix.geometry.packed {
-                    Some(packed::pack(builder, &self, matrix)?)
-                } else {
-                    prepare::prepare(builder, &self, matrix)?
-                };
-                let kernel = Kernel::Matrix(prepared.as_ref().map_or(matrix, |p| p.matrix));
-                (split(builder.caps, kernel, self.size, image, "matrix units take its types"), bias)
+            Some(found) => {
+                prepared = found.prepared;
+                let kernel = Kernel::Matrix(found.matrix);
+                (split(builder.caps, kernel, self.size, image, "matrix units take its types"), found.bias)
             }
             None => {
                 let choice = match blocked::choose(builder.caps, self.types, &self.addressing, self.size) {
@@ -304,7 +322,14 @@ impl Product<'_> {
                 (choice, self.plain_bias(builder))
             }
         };
-        let Choice { kernel, splits, chunk, reason } = choice;
+        let Choice { kernel, mut splits, mut chunk, reason } = choice;
+        if self.is_spread() {
+            // The second kernel would store outputs side by side.
+            (splits, chunk) = (1, self.size.k);
+        }
+        // Windows that were laid out as rows are addressed as such.
+        let addressing =
+            if prepared.as_ref().is_some_and(|p| p.unrolled) { Addressing::RowsOfK } else { self.addressing };
         let output = builder.tensor(output);
         let a = prepared.as_ref().and_then(|p| p.a).unwrap_or_else(|| builder.tensor(self.a));
         let types = prepared.as_ref().map_or(self.types, |p| p.types);
@@ -313,12 +338,12 @@ impl Product<'_> {
             _ if prepared.is_some() => {
                 let p = prepared.as_ref().map(|p| (p.b, p.b_step));
                 let (b, step) = p.unwrap_or((None, n));
-                (b.unwrap_or_else(|| builder.tensor(self.b)), [step, 1])
+                (b.unwrap_or_else(|| self.b(builder)), [step, 1])
             }
-            Addressing::Matrix => (builder.tensor(self.b), [n, 1]),
+            Addressing::Matrix => (self.b(builder), [n, 1]),
             Addressing::RowsOfK | Addressing::Image(_) => match self.constant_columns(builder, kernel) {
                 Some(columns) => (builder.blob(columns), [n, 1]),
-                None => (builder.tensor(self.b), [1, k]),
+                None => (self.b(builder), [1, k]),
             },
         };
         // Without a bias the address is that of A and is not used.
@@ -327,19 +352,16 @@ impl Product<'_> {
         let target = if splits > 1 { builder.scratch(count * u64::from(splits) * 4) } else { output };
         let [a_zp, b_zp] = self.zero_points.map(|zero_point| zero_point as u32);
         let mut params = vec![m, n, k, batches, splits, chunk, bias_step, a_zp, b_zp, b_steps[0], b_steps[1]];
-        let windows: &[u32] = match self.addressing {
-            Addressing::Image(words) => words,
-            Addressing::Matrix | Addressing::RowsOfK => &[],
+        let mut reads = match epilogue {
+            Some(epilogue) => epilogue.reads(builder, &[a, b, bias]),
+            None => vec![a, b, bias],
         };
-        let reads = match epilogue {
-            Some(epilogue) => epilogue.reads(builder, &[a, b, bias], windows),
-            None => {
-                params.extend(windows);
-                vec![a, b, bias]
-            }
-        };
+        if let Addressing::Image(windows) = addressing {
+            reads.push(self.windows(builder, windows)?);
+            params.extend(image_params(windows));
+        }
         let detail = format!("{m}x{n}x{k} in {splits} ({reason})");
-        let addressing = match self.addressing {
+        let addressing = match addressing {
             Addressing::Matrix if prepared.as_ref().is_some_and(|p| p.exchanged) => "pointwise",
             Addressing::Matrix => "matmul",
             Addressing::RowsOfK => "pointwise",
@@ -375,6 +397,9 @@ impl Product<'_> {
                 format!("{rows}x{} of {detail}", lanes * columns),
             ),
         };
+        if self.is_spread() {
+            constants.push((SPREAD, 1));
+        }
         // The second kernel runs the chain of a split product.
         let stages = epilogue.map_or(&[][..], |e| &e.constants);
         if splits == 1 {
@@ -417,7 +442,7 @@ impl Product<'_> {
             Some(_) => (u64::from(batches) * u64::from(m) * u64::from(n.div_ceil(4))).div_ceil(LANES),
             None => word_groups(count, element),
         };
-        let reads = epilogue.map_or(vec![parts, bias], |e| e.reads(builder, &[parts, bias], &[]));
+        let reads = epilogue.map_or(vec![parts, bias], |e| e.reads(builder, &[parts, bias]));
         builder.launch(&Launch {
             module: &format!("gemm_reduce.{}{fused}", self.types),
             constants: epilogue.map_or(&[][..], |e| &e.constants),
@@ -429,34 +454,65 @@ impl Product<'_> {
         })
     }
 
+    /// Multiplications.
+    pub fn work(&self) -> u64 {
+        let Size { batches, m, n, k } = self.size;
+        [batches, m, n, k].into_iter().map(u64::from).product()
+    }
+
+    /// B as a kernel reads it.
+    pub fn b(&self, builder: &mut Builder<'_>) -> Value {
+        match &self.known {
+            Some(bytes) => builder.blob(bytes.clone()),
+            None => builder.tensor(self.b),
+        }
+    }
+
+    /// B, if it is known while lowering.
+    pub fn constant_b<'a>(&'a self, builder: &'a Builder<'_>) -> Option<&'a [u8]> {
+        self.known.as_deref().or_else(|| builder.constant(self.b))
+    }
+
+    fn is_spread(&self) -> bool {
+        matches!(self.addressing, Addressing::Image(windows) if windows.spread.is_some())
+    }
+
+    /// The block of words that kernels know windows by.
+    pub fn windows(&self, builder: &mut Builder<'_>, windows: &Windows) -> Result<Value, Refusal> {
+        let padding = u32::from(self.zero_points[0] as u8) * 0x0101_0101;
+        let words = windows.words(padding);
+        let words =
+            words.ok_or_else(|| builder.unsupported("a window has more taps than kernels address"))?;
+        Ok(builder.words(&words))
+    }
+
     /// The bias and the step from one column's to the next.
-    fn plain_bias(&self, builder: &Builder<'_>) -> Option<(Value, u32)> {
+    pub fn plain_bias(&self, builder: &Builder<'_>) -> Option<(Value, u32)> {
         let id = self.bias?;
         Some((builder.tensor(id), u32::from(builder.graph.tensor(id).elements() > 1)))
     }
 
-    /// The bias with which A need not lose its zero point: matrix units multiply what is stored, and
-    /// `sum (a - z) b = sum a b - z sum b`. `None` where that is not known while lowering, or B has a zero point.
-    fn without_zero_points(&self, builder: &mut Builder<'_>) -> Option<Option<(Value, u32)>> {
-        let [a_zp, b_zp] = self.zero_points;
-        match (a_zp, b_zp) {
-            (0, 0) => return Some(self.plain_bias(builder)),
-            (_, 0) if !matches!(self.addressing, Addressing::Matrix) => {}
-            _ => return None,
+    /// What a kernel for matrix units is launched with, if it can make this product: matrices multiply what is stored, so that
+    /// zero points are taken off the sums.
+    fn on_matrices(&self, builder: &mut Builder<'_>, matrix: Matrix) -> Result<Option<OnMatrices>, Refusal> {
+        let bias = zero_points::in_bias(builder, self);
+        if bias.is_none() && !zero_points::pays(builder.caps, self) {
+            return Ok(None);
         }
-        let bias = builder.constant(self.bias?)?;
-        let bias: Vec<i32> =
-            bias.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-        let weights = builder.constant(self.b)?;
-        let rows = weights.chunks_exact(self.size.k as usize).enumerate();
-        let folded: Vec<u32> = rows
-            .map(|(n, row)| {
-                let sum = row.iter().fold(0_i32, |sum, &b| sum.wrapping_add(i32::from(b as i8)));
-                let own = bias.get(if bias.len() > 1 { n } else { 0 }).copied().unwrap_or(0);
-                own.wrapping_sub(a_zp.wrapping_mul(sum)) as u32
-            })
-            .collect();
-        Some(Some((builder.words(&folded), 1)))
+        let prepared = if matrix.geometry.packed {
+            Some(packed::pack(builder, self, matrix)?)
+        } else {
+            prepare::prepare(builder, self, matrix)?
+        };
+        let bias = match bias {
+            Some(bias) => bias,
+            None => match zero_points::terms(builder, self, prepared.as_ref())? {
+                Some(terms) => Some((terms, zero_points::BIAS_STEP)),
+                None => return Ok(None),
+            },
+        };
+        let matrix = prepared.as_ref().map_or(matrix, |p| p.matrix);
+        Ok(Some(OnMatrices { matrix, prepared, bias }))
     }
 
     /// B as `[k][n]`, so that lanes read it side by side, where the kernel wants that and B is a constant.
@@ -464,7 +520,7 @@ impl Product<'_> {
         if !matches!(kernel, Kernel::Direct(_)) || self.size.batches > 1 {
             return None;
         }
-        let rows = builder.constant(self.b)?;
+        let rows = self.constant_b(builder)?;
         let size = builder.graph.tensor(self.b).dtype.bytes()?;
         let (n, k) = (self.size.n as usize, self.size.k as usize);
         let mut columns = vec![0; rows.len()];

@@ -25,7 +25,8 @@ pub(crate) fn lower(
     })?;
     let size = size(builder, node).ok_or_else(|| builder.unsupported("MATMUL takes operands of rank 3"))?;
     let addressing = if transposed { Addressing::RowsOfK } else { Addressing::Matrix };
-    Product { addressing, types, size, output, a, b, bias: None, zero_points }.launch_fused(builder, epilogue)
+    Product { addressing, types, size, output, a, b, known: None, bias: None, zero_points }
+        .launch_fused(builder, epilogue)
 }
 
 /// Name of the kernels' variants for a MATMUL of these types.

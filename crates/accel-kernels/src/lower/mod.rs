@@ -1,5 +1,6 @@
 //! Walks a graph in order and asks the kernel family of each operator for its launches.
 
+mod axes;
 mod blocked;
 mod blocks;
 mod control;
@@ -21,8 +22,10 @@ pub(crate) mod reduce;
 mod reduce_wide;
 mod resize;
 mod skinny;
+mod transposed;
 pub(crate) mod wide;
 mod window;
+mod zero_points;
 
 pub(crate) use matrix::smallest_geometry;
 
@@ -131,9 +134,9 @@ fn lower_node(builder: &mut Builder<'_>, node: &Node, epilogue: Option<&Epilogue
         Op::DepthwiseConv2d(attrs) if window::is_needed(builder, node) => {
             window::depthwise(builder, node, attrs)
         }
-        Op::Conv3d(attrs) => window::conv3d(builder, node, attrs),
-        Op::TransposeConv2d(attrs) => window::transposed(builder, node, attrs),
-        Op::Conv2d(attrs) => conv::lower(builder, node, attrs, epilogue),
+        Op::Conv3d(attrs) => conv::volume(builder, node, attrs),
+        Op::TransposeConv2d(attrs) => transposed::lower(builder, node, attrs),
+        Op::Conv2d(attrs) => conv::planar(builder, node, attrs, epilogue),
         Op::DepthwiseConv2d(attrs) => depthwise::lower(builder, node, attrs, epilogue),
         Op::AvgPool2d { pool, input_zp, output_zp, .. } => {
             pool::lower(builder, node, pool, &pool::Kind::Average([*input_zp, *output_zp]))

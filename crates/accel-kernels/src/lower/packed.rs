@@ -35,7 +35,7 @@ pub(crate) fn pack(
         types => types,
     };
     let k = k.next_multiple_of(matrix.geometry.slab);
-    Ok(Prepared { types, matrix, a: Some(a), b: Some(b), b_step: n, exchanged: false, k })
+    Ok(Prepared { types, matrix, a: Some(a), b: Some(b), b_step: n, exchanged: false, unrolled: false, k })
 }
 
 /// One operand.

@@ -1,17 +1,17 @@
-//! Convolutions in general form: CONV3D, TRANSPOSE_CONV2D, and CONV2D and DEPTHWISE_CONV2D of INT4 weights, INT16
-//! inputs or run-time zero points.
+//! Convolutions in general form: of INT4 weights, INT16 inputs or run-time zero points, with windows of more places than a mask
+//! has, and TRANSPOSE_CONV2D whose weight is computed.
 
 use accel_tosa::{Conv3dAttrs, ConvAttrs, DType, Node, Refusal, TransposeConvAttrs};
 
+use super::axes::Axis;
 use super::movers::LANES;
 use crate::builder::{Builder, Launch};
 
-/// A spatial axis as `window.comp` sees it: stride, dilation, and the padding before the input, or before the output
-/// where the convolution is transposed.
-type Axis = (u32, u32, i32);
+/// Stride, dilation, and the padding before the input, or before the output where the convolution is transposed.
+type Step = (u32, u32, i32);
 
-/// An axis of extent 1.
-const FLAT: Axis = (1, 1, 0);
+/// That of an axis of extent 1.
+const FLAT: Step = (1, 1, 0);
 
 /// Where the zero points of input and weight are among the operands, if they are there.
 const ZERO_POINTS: [usize; 2] = [3, 4];
@@ -54,7 +54,7 @@ pub(crate) fn transposed(
     launch(builder, node, axes, Weight::OutputFirst, true, [attrs.input_zp, attrs.weight_zp])
 }
 
-fn planar(attrs: &ConvAttrs) -> [Axis; 3] {
+fn planar(attrs: &ConvAttrs) -> [Step; 3] {
     let axis = |axis: usize| (attrs.stride[axis], attrs.dilation[axis], attrs.pad[2 * axis] as i32);
     [FLAT, axis(0), axis(1)]
 }
@@ -62,7 +62,7 @@ fn planar(attrs: &ConvAttrs) -> [Axis; 3] {
 fn launch(
     builder: &mut Builder<'_>,
     node: &Node,
-    axes: [Axis; 3],
+    axes: [Step; 3],
     layout: Weight,
     transposed: bool,
     zero_points: [i32; 2],
@@ -85,7 +85,8 @@ fn launch(
     for (axis, &(stride, dilation, pad)) in axes.iter().enumerate() {
         // Images have no depth.
         let extent = |dims: &[u32]| (axis + spatial).checked_sub(3).map_or(1, |at| dims[at]);
-        words.extend([extent(in_size), extent(out_size), extent(kernel), stride, dilation, pad as u32]);
+        let [input, output, kernel] = [in_size, out_size, kernel].map(extent);
+        words.extend(Axis { input, output, kernel, stride, dilation: dilation as i32, pad }.words(0));
     }
     let taps: u32 = kernel.iter().product();
     let (depth, strides) = match layout {
