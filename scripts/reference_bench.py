@@ -56,7 +56,7 @@ def main(theirs, our, rounds="3", *parts):
                 if len(row) == 7 and ours(row[1]):
                     found[row[1]] = microseconds(row[3])
             names = ",".join(sorted({ours(case) for case in found}))
-            own = {row[0]: float(row[2]) for row in rows([our, "--quick", "--device", "cpu", "--filter", names], {}) if len(row) == 8 and row[2].replace(".", "").isdigit()}
+            own = {row[0]: float(row[2]) for row in rows([our, "--quick", "--device", "cpu", "--filter", names], {}) if len(row) >= 8 and row[2].replace(".", "").isdigit()}
             for case, time in found.items():
                 if ours(case) in own:
                     before = best.get(case, (time, own[ours(case)]))
