@@ -321,7 +321,11 @@ fn other_convolution(
     w.constant("w_zp", from, &[1], &[0, 0][..width]);
     w.op(name, attribute, &["x", "w", "bias", "x_zp", "w_zp"], "y", to, output);
     w.output("y");
-    compare(&format!("{name} of {from} {input:?}"), &w, &[&numbers(from, 3, count(input))]);
+    // As it comes, and with FP8 widened beforehand wherever that can be.
+    for tuning in ["", "matrix.prepare=1,matrix.turns=1"] {
+        let what = format!("{name} of {from} {input:?} with {tuning:?}");
+        compare_tuned(tuning, &what, &w, &[&numbers(from, 3, count(input))]);
+    }
 }
 
 const CONVOLVED: [(DType, DType, u8); 5] =

@@ -70,6 +70,10 @@ pub(crate) fn prepare(
     if product.work() < least_work(caps, unrolled.is_some()) {
         return Ok(None);
     }
+    // The kernel that knows the windows takes rows of B of exactly k.
+    if image && !k.is_multiple_of(vector) {
+        return Ok(None);
+    }
     let ragged = !image && (!k.is_multiple_of(vector) || (is_matrix && !n.is_multiple_of(vector)));
     if !(widened || exchanged || ragged || unrolled.is_some()) {
         return Ok(None);
