@@ -13,6 +13,8 @@ use crate::builder::{Builder, Launch, Value};
 const LEAST_WORK: u32 = 1 << 27;
 /// The same for windows, whose elements the kernel would stage one by one.
 const LEAST_UNROLLED: u32 = 1 << 22;
+/// Most taps of a window of 16-bit elements that is laid out as a row: rows of 49 cost three times what they save.
+const MOST_UNROLLED: u64 = 16;
 /// Times that an operand is staged for which it pays to widen it once.
 const LEAST_TURNS: u32 = 4;
 /// Largest copy of an operand in bytes.
@@ -65,7 +67,10 @@ pub(crate) fn prepare(
         _ => None,
     };
     // Outputs that lie apart are stored by kernels that know the windows.
-    let unrolled = windows.filter(|w| w.spread.is_none() && !w.channels.is_multiple_of(vector));
+    let unrolled = windows.filter(|w| {
+        let pays = vector > 8 || w.taps() <= MOST_UNROLLED;
+        w.spread.is_none() && !w.channels.is_multiple_of(vector) && pays
+    });
     let image = windows.is_some() && unrolled.is_none();
     if product.work() < least_work(caps, unrolled.is_some()) {
         return Ok(None);
