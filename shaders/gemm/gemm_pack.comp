@@ -17,9 +17,6 @@
 #include "gemm/matrix_stage.glsl"
 #if IN == BF16
 #extension GL_EXT_bfloat16 : require
-#define Operand bfloat16_t
-#else
-#define Operand float16_t
 #endif
 
 layout(local_size_x_id = 0) in;

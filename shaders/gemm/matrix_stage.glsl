@@ -3,6 +3,14 @@
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer PtrVector16 { uvec4 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer PtrVector8 { uvec2 v; };
 
+#if IN == BF16
+#define Operand bfloat16_t
+#elif IN == I8
+#define Operand int8_t
+#else
+#define Operand float16_t
+#endif
+
 #if IN == I8
 const uint VECTOR = 16; // elements of 8 bits
 #else

@@ -1,12 +1,4 @@
 // What the kernels on matrix units share: the tile of C that a workgroup makes, and its subgroups' parts of that.
-#if IN == BF16
-#define Operand bfloat16_t
-#elif IN == I8
-#define Operand int8_t
-#else
-#define Operand float16_t
-#endif
-
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint LANES = 128;
 layout(constant_id = 1) const uint TILE_M = 128;

@@ -20,16 +20,11 @@ pub(crate) fn pack(
     let Size { m, n, k, .. } = product.size;
     let bytes = matrix.packed_bytes(product.size);
     let [a_bytes, b_bytes] = bytes.ok_or_else(|| builder.unsupported("a packed operand is too large"))?;
-    let operand = |id: TensorId, rows: u32, bytes: u64, side: usize, along_n: bool| Operand {
-        id,
-        rows,
-        bytes,
-        side,
-        along_n,
-    };
     let along_n = matches!(product.addressing, Addressing::Matrix);
-    let a = operand(product.a, m, a_bytes, 0, false).launch(builder, product, matrix)?;
-    let b = operand(product.b, n, b_bytes, 1, along_n).launch(builder, product, matrix)?;
+    let a = Operand { id: product.a, rows: m, bytes: a_bytes, side: 0, along_n: false }
+        .launch(builder, product, matrix)?;
+    let b = Operand { id: product.b, rows: n, bytes: b_bytes, side: 1, along_n }
+        .launch(builder, product, matrix)?;
     let types = match product.types {
         "e4m3" | "e5m2" => "f16",
         types => types,
